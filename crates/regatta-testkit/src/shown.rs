@@ -1,7 +1,14 @@
 //! Output as a snapshot compares it: whole, with a word in place of everything that differs from run to run.
 //!
 //! `DIR` is the world's directory, `HASH` an object id, `TIME` a duration, `CLOCK`, `DATE` and `WHEN` a time of day, a
-//! date and both, `PID` a process.
+//! date and both, `PID` a process, `HOST` the machine, `UUID` a
+//! session.
+
+use std::sync::LazyLock;
+
+static HOST: LazyLock<String> = LazyLock::new(|| {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+});
 
 /// Replaces what differs from run to run, and removes spaces at the ends of lines.
 ///
@@ -10,7 +17,7 @@ pub fn shown(text: &str) -> String {
     let text = without_directory(text);
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        out.push_str(masked(line.trim_end_matches('\n')).trim_end());
+        out.push_str(&masked(line.trim_end_matches('\n')));
         if line.ends_with('\n') {
             out.push('\n');
         }
@@ -29,9 +36,10 @@ fn without_directory(text: &str) -> String {
         let start = rest[..at]
             .rfind(|c| !in_path(c))
             .map_or(0, |before| before + rest[before..].chars().next().map_or(1, char::len_utf8));
-        let end = at + PREFIX.len() + RANDOM;
-        // A name that was cut keeps what is left of it.
-        let end = if rest.is_char_boundary(end) && end <= rest.len() { end } else { at + PREFIX.len() };
+        let after = &rest[at + PREFIX.len()..];
+        // A name that was cut to the width of a column has fewer.
+        let random = after.bytes().take(RANDOM).take_while(u8::is_ascii_alphanumeric).count();
+        let end = at + PREFIX.len() + random;
         out.push_str(&rest[..start]);
         out.push_str("DIR");
         rest = &rest[end..];
@@ -42,9 +50,10 @@ fn without_directory(text: &str) -> String {
 fn masked(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
+    let mut varies = line.contains("DIR");
     while let Some(first) = rest.chars().next() {
         let word = first_word(rest);
-        let Some(mask) = mask(word, &out) else {
+        let Some(mask) = mask(word, &out, &rest[word.len()..]) else {
             let end = word.len().max(first.len_utf8());
             out.push_str(&rest[..end]);
             rest = &rest[end..];
@@ -58,8 +67,14 @@ fn masked(line: &str) -> String {
         out.push_str(mask);
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
         rest = &rest[spaces.saturating_sub(2)..];
+        varies = true;
     }
-    out
+    let out = out.trim_end();
+    match out.strip_suffix("───") {
+        // A rule that fills the rest of the line.
+        Some(out) if varies => format!("{}──", out.trim_end_matches('─')),
+        _ => out.to_owned(),
+    }
 }
 
 /// The letters, digits and what can connect them, from the start; empty if there are none.
@@ -75,7 +90,7 @@ fn first_word(text: &str) -> &str {
     text[..end].trim_end_matches([':', '-'])
 }
 
-fn mask(word: &str, before: &str) -> Option<&'static str> {
+fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
     let shape: String = word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     if shape.starts_with("0000-00-00T00:00") {
         return Some("WHEN");
@@ -83,13 +98,38 @@ fn mask(word: &str, before: &str) -> Option<&'static str> {
     let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     let named = |name: &str| before.trim_end_matches([' ', '=', ':', '"']).ends_with(name);
     match shape.as_str() {
+        // In a column, in parentheses or after a commit it is an age, as `1s ago` is; `TIME` is the head of such a column.
+        "now"
+            if (before.ends_with("  ") && (after.is_empty() || after.starts_with("  ")))
+                || (before.ends_with('(') && after.starts_with(')'))
+                || (before.ends_with("HASH ") && after.is_empty()) =>
+        {
+            Some("TIME ago")
+        }
+        "TIME" => Some("TIME"),
         "0000-00-00" => Some("DATE"),
         "00:00" | "00:00:00" => Some("CLOCK"),
-        _ if digits && (named("pid") || named("process")) => Some("PID"),
+        _ if digits
+            && (named("pid")
+                || named("process")
+                || (!HOST.is_empty() && after.trim_start().starts_with(HOST.as_str()))) =>
+        {
+            Some("PID")
+        }
+        // The name of the machine, in the column beside a process.
+        _ if before.ends_with("PID  ") && !word.is_empty() && HOST.starts_with(word) => Some("HOST"),
+        _ if is_uuid(word) => Some("UUID"),
+        // The checkout of a gate: commit, process, number.
+        _ if word.starts_with("gate-") && shape.ends_with('0') => Some("gate-N"),
         _ if is_duration(word) => Some("TIME"),
         _ if (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) => Some("HASH"),
         _ => None,
     }
+}
+
+fn is_uuid(word: &str) -> bool {
+    let lengths: Vec<usize> = word.split('-').map(str::len).collect();
+    lengths == [8, 4, 4, 4, 12] && word.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
 /// `3s`, `0.4s`, `12ms`; but not `2h`, which no test waits for.
@@ -112,6 +152,12 @@ landed on main as 0123456789ab (0123456..89abcde), 0.3s: see https://example.org
 2026-11-15T23:41:57.123Z at 23:41, 2026-11-15; pid 4711, {\"pid\":4711,\"n\":4711} café... -
   two  words   
   9s ago
+a  now   b (now) and now
+landed as 0123456789ab now
+── a 3s ──────
+── b ──────
+in /tmp/regatta-test-Ab…
+session 5d27e861-dabc-4053-afe7-13ef3590d820 in .readers/gate-ee1d10c13673-27564-41
 ";
         assert_eq!(
             shown(text),
@@ -121,6 +167,12 @@ landed on main as HASH (HASH..HASH), TIME: see https://example.org:80/x.
 WHEN at CLOCK, DATE; pid PID, {\"pid\":PID,\"n\":4711} café... -
   two  words
   TIME ago
+a  TIME ago  b (TIME ago) and now
+landed as HASH TIME ago
+── a TIME ──
+── b ──────
+in DIR…
+session UUID in .readers/gate-N
 "
         );
     }

@@ -82,6 +82,14 @@ impl World {
     pub fn after_plan(exe: &str) -> Self {
         let world = Self::new(exe);
         world.run_plan(PLAN).exited(1);
+        // The two that land run at the same time; screens show what changed last first.
+        let db =
+            rusqlite::Connection::open(world.root().join(".regatta/regatta.db")).expect("there is a store");
+        let both = "id in ('good', 'script')";
+        let same = format!(
+            "update task set updated_at = (select max(updated_at) from task where {both}) where {both}"
+        );
+        db.execute(&same, []).expect("tasks have a time");
         world
     }
 
@@ -143,7 +151,7 @@ impl World {
     pub fn waiting_plan(&self, fifo: &Path) -> PathBuf {
         let script = format!("echo hello; read go < {}; echo bye; echo x > waiter.txt", fifo.display());
         self.plan_file(&format!(
-            "---\nregatta: 1\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      {script}\n---\n"
+            "---\nregatta: 1\ntasks:\n  - id: waiter\n    title: Wait for a word\n    agent: sh\n    prompt: |\n      {script}\n---\n"
         ))
     }
 

@@ -36,7 +36,16 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
     world.assert_states(["a done"]);
     let told = notes(&world, "a");
     assert!(told.contains("branch worktree-mine at ") && told.contains("/mine"), "{told}");
-    world.regatta(["status", "a"]).exited(0).says("branch worktree-mine at");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @r#"
+    ✓ a  git worktree add -q -b worktree-mine "$REGATTA_LANE/../mine" >/dev/null…
+    state     done (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    attempt 1 sh · TIME · exit 0 · verdict warn
+              Did it
+              - exit-code says pass: Did it
+              - it changed nothing in its lane, but commits were made elsewhere in the meantime: branch worktree-mine at DIR/repo.lanes/mine; work there does not land: `regatta send a "bring your commits into this directory"`
+    "#);
 }
 
 #[test]
@@ -130,7 +139,25 @@ echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
     let record = world.task("a");
     assert_eq!(record["attempts"].as_array().map(Vec::len), Some(2), "{record:#}");
     // Its last question is not only in its log.
-    world.regatta(["status", "a"]).exited(0).says("last message: Compacted. Shall I go on?");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ✓ a  do it
+    state     landed (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 claude · m · TIME · exit 0 · verdict pass
+              Did it
+              - db says pass: Did it
+              - 1 file changed, tree HASH
+              - last message: It is done.
+              - commit HASH
+    attempt 2 claude · m · TIME · exit 0 · verdict pass
+              a command of the agent program, which changes no files
+              - exit-code says pass: a command of the agent program, which changes no files
+              - it changed nothing
+              - last message: Compacted. Shall I go on?
+    prompt 1  told by attempt 2, from ada: /compact
+    ");
     daemon.signal("TERM");
     daemon.wait();
 }

@@ -112,10 +112,20 @@ fn who_has_no_session_is_refused_with_the_next_step() {
     let scene = Scene::new("");
     let world = &scene.world;
     scene.add("a", "", PASSES);
-    world.regatta(["attach", "a"]).exited(6).says("has not been started").says("regatta status a");
+    insta::assert_snapshot!(world.regatta(["attach", "a"]).shown(), @"
+    --- stderr
+    error: a has no session yet: it has not been started
+    hint: `regatta status a` shows what it waits for
+    --- exit 6
+    ");
     world.regatta(["attach", "nobody"]).exited(4);
     world.run(&world.plan(&task("sh", "", "true")), &[]).exited(0);
-    world.regatta(["attach", "sh"]).exited(6).says("has no conversations").says("regatta send sh");
+    insta::assert_snapshot!(world.regatta(["attach", "sh"]).shown(), @r#"
+    --- stderr
+    error: sh has no session: its agent, sh, has no conversations
+    hint: `regatta lane path sh` shows where it works, `regatta send sh "…"` continues it
+    --- exit 6
+    "#);
 }
 
 #[test]
@@ -124,14 +134,23 @@ fn a_lane_with_an_agent_in_it_is_warned_about_and_one_that_is_gone_is_made_again
     let world = &scene.world;
     let daemon = world.daemon();
     let barrier = scene.add_held("a", "", PASSES);
-    let ran = world.regatta(["attach", "a"]).exited(0);
-    assert!(ran.stderr.contains("working in that lane"), "{ran:?}");
+    insta::assert_snapshot!(world.regatta(["attach", "a"]).shown(), @"
+    lane     DIR/repo.lanes/a
+    session  UUID (claude, attempt 1)
+    cd DIR/repo.lanes/a && claude --resume UUID
+    --- stderr
+    warning: its agent is working in that lane, and only one agent may: `regatta wait a` waits until it ends, `regatta cancel a` stops it
+    ");
     assert_eq!(attach(world, "a")["running"], true);
     barrier.open();
     world.wait_state("a", "done");
     regatta_testkit::daemon::until("its lane is gone", || world.lane_dirs().is_empty().then_some(()));
-    let ran = world.regatta(["attach", "a"]).exited(6);
-    assert!(ran.stderr.contains("attach --restore a") && world.lane_dirs().is_empty(), "{ran:?}");
+    insta::assert_snapshot!(world.regatta(["attach", "a"]).shown(), @r#"
+    --- stderr
+    error: the lane of a is gone, and its conversation belongs to that directory
+    hint: `regatta attach --restore a` creates it again at HASH; `regatta send a "…"` continues the task
+    --- exit 6
+    "#);
     let ran = world.regatta(["attach", "--restore", "a"]).exited(0);
     let lane = world.lanes().join("a");
     assert!(ran.stdout.contains(&format!("cd {} && claude --resume", lane.display())), "{ran:?}");

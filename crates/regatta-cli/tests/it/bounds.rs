@@ -113,9 +113,17 @@ fn a_sandbox_from_which_nobody_can_report_blocks_the_task() {
     // With Regatta's own server it reports from outside the sandbox.
     world.config("mcp: { attach: false }\n");
     let rules = "agent: codex\nsandbox: workspace\nverdict_adapter: db";
-    world
-        .run(&world.plan_with("", &task("a", rules, "x")), &[])
-        .exited(1)
-        .says("codex cannot run `regatta done` in its sandbox");
+    insta::assert_snapshot!(world.run(&world.plan_with("", &task("a", rules, "x")), &[]).shown(), @"
+    test → main: 1 task
+        TIME a  blocked (policy): codex cannot run `regatta done` in its sandbox; set `verdict_adapter: json-result` or `chain`
+
+    ⚠ a blocked
+
+    ⚠ a blocked: policy: codex cannot run `regatta done` in its sandbox; set `verdict_adapter: json-result` or `chain`
+    1 blocked in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.assert_states(["a blocked"]);
 }

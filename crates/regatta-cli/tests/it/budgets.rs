@@ -57,7 +57,20 @@ fn a_run_that_has_spent_its_budget_warns_and_starts_nothing_more() {
     world.assert_states(["a landed", "b landed", "c pending"]);
     assert_eq!((told(&world, "budget-warned"), told(&world, "budget-spent")), (1, 1));
     // A resumed run knows what was spent before, and continues if it may spend more.
-    world.run(&plan, &["--resume", "--budget-usd", "1"]).exited(1).says(spent);
+    insta::assert_snapshot!(world.run(&plan, &["--resume", "--budget-usd", "1"]).shown(), @"
+    test → main: 3 tasks
+
+    ✓ a landed HASH
+    └─ ✓ b landed HASH
+       └─ ○ c pending
+
+    ○ c pending
+    2 landed, 1 pending in TIME on main
+    --- stderr
+    nothing else starts under this budget: the budget of this run is spent: $1.05 of $1.00; continue with `regatta run --resume` and a higher `--budget-usd`
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.assert_states(["a landed", "b landed", "c pending"]);
     world.run(&plan, &["--resume", "--budget-usd", "2"]).exited(0);
     world.assert_states(["a landed", "b landed", "c landed"]);
@@ -214,11 +227,12 @@ fn tokens_are_priced_where_the_user_says_what_they_cost() {
         (&costs["budgets"][0]["scope"], &costs["budgets"][0]["left_usd"]),
         (&json!("plan test"), &json!(0.0))
     );
-    world
-        .regatta(["cost", "--by", "model"])
-        .exited(0)
-        .says("~$1.00")
-        .says("budget of plan test: $1.00 of $0.50, 0 % left");
+    insta::assert_snapshot!(world.regatta(["cost", "--by", "model"]).shown(), @"
+    MODEL            ATTEMPTS  TOKENS IN  TOKENS OUT  DOLLARS
+    claude-sonnet-5  1         900        100         ~$1.00
+    total            1         900        100         ~$1.00
+    budget of plan test: $1.00 of $0.50, 0 % left
+    ");
     world.assert_no_process();
 }
 
@@ -311,11 +325,27 @@ fn whoever_wants_to_hear_of_budgets_does() {
     let world = World::new(REGATTA);
     world.config("version: 1\nnotify: [{ on: [budget], log: true }]\n");
     let plan = world.sim(&task("a", "budget_usd: 1", "write a.txt a\ncost 0.9"));
-    world.run(&plan, &[]).exited(0).says("a budget: task a: $0.90 of $1.00");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  budget of task a nearly spent: $0.90 of $1.00
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME, $0.9000 on main
+    --- stderr
+    repo: a budget: task a: $0.90 of $1.00 (write a.txt a)
+    ");
     let bad = world.outside("bad.md");
     fs::write(&bad, "---\nregatta: 1\ntasks:\n  - { id: a, prompt: x, budget_usd: -1 }\n---\n").unwrap();
-    let ran = world.regatta(["validate".as_ref(), bad.as_os_str()]).exited(2);
-    assert!(ran.stderr.contains("`budget_usd` must be a number that is not negative"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.regatta(["validate".as_ref(), bad.as_os_str()]).shown(), @"
+    --- stderr
+    DIR/bad.md:4:37: error: `budget_usd` must be a number that is not negative, found the number -1
+    error: 1 mistake found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    ");
     for (yaml, part) in [
         ("budget: { warn_at: 2 }", "`budget.warn_at` must be a share of a budget"),
         ("budget: { stop_at: 0.5 }", "`budget.stop_at` must be a share of a budget"),

@@ -102,8 +102,11 @@ fn an_agent_and_all_that_it_started_are_ended_before_the_state_says_cancelled_an
     bystander.wait().unwrap();
     world.assert_states(["hangs cancelled", "stays landed"]);
     world.assert_no_process();
-    let again = world.regatta(["cancel", "hangs", "--json"]).exited(6).stderr;
-    assert!(again.contains("hangs is cancelled"), "{again}");
+    insta::assert_snapshot!(world.regatta(["cancel", "hangs", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"hangs is cancelled, so it cannot be cancelled","hint":"it is not running; `regatta status hangs` shows how it ended","next":[{"text":"it is not running; `regatta status hangs` shows how it ended"}]}
+    --- exit 6
+    "#);
 }
 
 #[test]

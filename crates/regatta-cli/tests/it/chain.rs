@@ -173,7 +173,13 @@ fn who_depends_on_a_build_waits_for_its_whole_chain() {
 fn lists_say_which_link_of_which_chain() {
     let scene = Scene::new("");
     let world = &scene.world;
-    world.regatta(["enqueue", &plan(&scene, "").display().to_string()]).exited(0).says("enqueued a.accept");
+    insta::assert_snapshot!(world.regatta(["enqueue", &plan(&scene, "").display().to_string()]).shown(), @"
+    enqueued a  pending  stays on regatta/a
+    enqueued a.verify  pending  judges the build  waits for a
+    enqueued a.review  pending  judges the build  waits for a, a.verify
+    enqueued a.accept  pending  judges the build  waits for a, a.review
+    no daemon is running; start one with `regatta daemon start`
+    ");
     let listed = world.regatta(["list", "--json"]).exited(0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let tasks = listed["tasks"].as_array().unwrap_or_else(|| listed.as_array().unwrap());
@@ -190,11 +196,23 @@ fn lists_say_which_link_of_which_chain() {
             ["a.accept", "a", "accept", "accepter"],
         ]
     );
-    world
-        .regatta(["status", "a"])
-        .exited(0)
-        .says("build, before verify, review, accept; and does not land automatically");
-    world.regatta(["status", "a.review"]).exited(0).says("review of a");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ○ a  Greet people politely.
+    state     pending (TIME ago)
+    agent     claude
+    chain     build, before verify, review, accept; and does not land automatically
+    from      DIR/plan.md:6
+    next      `regatta daemon` runs it, unless one is already running
+    ");
+    insta::assert_snapshot!(world.regatta(["status", "a.review"]).shown(), @"
+    ○ a.review  review: Greet people politely.
+    state     pending: waits for a, a.verify (TIME ago)
+    agent     claude
+    chain     review of a
+    from      DIR/plan.md:6
+    after     a, a.verify
+    next      look at what it waits for: `regatta status a`
+    ");
 }
 
 #[test]

@@ -120,8 +120,12 @@ fn input_that_makes_no_sense_is_refused() {
     world.regatta(["crew", "heartbeat", "Tom"]).exited(4);
     world.regatta(["crew", "unregister", "Tom"]).exited(4);
     world.regatta(["task", "push", "x", "--id", "tom"]).exited(0);
-    let taken = world.regatta(["crew", "register", "Tom"]).exited(6);
-    assert!(taken.stderr.contains("a task is named Tom"), "{}", taken.stderr);
+    insta::assert_snapshot!(world.regatta(["crew", "register", "Tom"]).shown(), @"
+    --- stderr
+    error: a task is named Tom, and messages to Tom go to its agent
+    hint: `regatta crew list` shows the members, `regatta list` shows tasks
+    --- exit 6
+    ");
     assert!(world.crew().is_empty());
 }
 

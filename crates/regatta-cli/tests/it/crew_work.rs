@@ -17,8 +17,12 @@ fn work_by_hand_in_a_lane_is_checked_and_landed_like_any_other() {
     let lane = std::path::PathBuf::from(claimed["lane"].as_str().expect("a lane"));
     assert!(lane.join(".git").exists());
     std::fs::write(lane.join("made.txt"), "").expect("the lane can be written");
-    let refused = world.regatta(["task", "complete", "t", "--as", "Jerry"]).exited(6);
-    assert!(refused.stderr.contains("the check `test -s made.txt` ended with"), "{}", refused.stderr);
+    insta::assert_snapshot!(world.regatta(["task", "complete", "t", "--as", "Jerry"]).shown(), @"
+    --- stderr
+    error: t did not pass: the check `test -s made.txt` ended with exit 1
+    hint: you still hold it: fix that in its lane (`regatta lane path t`) and complete it again
+    --- exit 6
+    ");
     let held = world.regatta(["task", "list", "--json"]).exited(0).json();
     assert_eq!((held[0]["state"].as_str(), held[0]["holder"].as_str()), (Some("claimed"), Some("Jerry")));
     // It may be blocked in between: the work in the lane stays.

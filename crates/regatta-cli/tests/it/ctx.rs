@@ -23,8 +23,11 @@ fn values_are_written_in_versions() {
     let listed = world.regatta(["ctx", "list", "o", "--json"]).exited(0).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(1));
     let long = "x".repeat(64 * 1024 + 1);
-    let refused = world.regatta(["ctx", "set", "jwt", &long, "--json"]).exited(2);
-    assert!(refused.error()["error"].as_str().is_some_and(|why| why.contains("65537 bytes")), "{refused:?}");
+    insta::assert_snapshot!(world.regatta(["ctx", "set", "jwt", &long, "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"the value of jwt has 65537 bytes, more than the 65536 that are allowed; put long text into a file and name it","hint":"`regatta help` lists the commands, `regatta help COMMAND` explains one","next":[{"text":"`regatta help` lists the commands, `regatta help COMMAND` explains one"}]}
+    --- exit 2
+    "#);
     world.regatta(["ctx", "set", "", "x"]).exited(2);
 }
 

@@ -29,8 +29,16 @@ fn held(world: &World, id: &str) -> (regatta_testkit::world::Barrier, String) {
 #[test]
 fn it_starts_tells_how_it_is_and_stops() {
     let world = World::new(REGATTA);
-    world.regatta(["daemon", "status"]).exited(4).says("none");
-    world.regatta(["daemon", "stop"]).exited(4).says("daemon start");
+    insta::assert_snapshot!(world.regatta(["daemon", "status"]).shown(), @"
+    daemon: none
+    --- exit 4
+    ");
+    insta::assert_snapshot!(world.regatta(["daemon", "stop"]).shown(), @"
+    --- stderr
+    error: no daemon serves this project
+    hint: `regatta daemon start` starts one
+    --- exit 4
+    ");
     let started = json(&world.regatta(["daemon", "start", "--json"]).exited(0));
     let pid = started["pid"].as_u64().unwrap().to_string();
     let status = json(&world.regatta(["daemon", "status", "--json"]).exited(0));
@@ -38,7 +46,7 @@ fn it_starts_tells_how_it_is_and_stops() {
     for second in [&["daemon", "start"][..], &["daemon"][..], &["daemon", "run"][..]] {
         world.regatta(second).exited(6).says(&pid);
     }
-    world.regatta(["daemon", "stop"]).exited(0).says("stopped");
+    insta::assert_snapshot!(world.regatta(["daemon", "stop"]).shown(), @"stopped; no agent is running");
     world.regatta(["daemon", "status"]).exited(4);
     world.assert_tidy();
 }
@@ -73,7 +81,12 @@ fn one_serves_a_project_whatever_worktree_it_is_started_in() {
     let other = world.outside("other");
     world.repo().git(["worktree", "add", "-q", "-b", "other", other.to_str().unwrap()]);
     let daemon = world.daemon();
-    world.regatta_in(&other, ["daemon"]).exited(6).says(&daemon.pid().to_string());
+    insta::assert_snapshot!(world.regatta_in(&other, ["daemon"]).shown(), @"
+    --- stderr
+    error: a daemon already serves this project: process PID
+    hint: `regatta daemon status` shows it, `regatta daemon stop` stops it
+    --- exit 6
+    ");
     world.regatta_in(&other, ["daemon", "stop"]).exited(0);
     daemon.wait().exited(0);
 }

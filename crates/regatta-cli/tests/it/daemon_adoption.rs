@@ -219,7 +219,7 @@ fn work_of_an_attempt_that_was_taken_back_is_kept_before_the_next_writes_over_it
         regatta_testkit::daemon::signal(pid, "KILL");
     }
     world.assert_no_process();
-    world.regatta(["reclaim"]).exited(0).says("it held a");
+    insta::assert_snapshot!(world.regatta(["reclaim"]).shown(), @"`daemon`, process PID is gone; it held a");
     let daemon = world.daemon();
     world.wait_state("a", "landed");
     daemon.signal("TERM");

@@ -87,8 +87,18 @@ fn a_second_one_is_refused_with_the_first_ones_process_in_every_spelling() {
         world.regatta(words).exited(6).says(&format!("process {pid}")).says("daemon stop");
     }
     world.use_program(env!("CARGO_BIN_EXE_regatta-daemon").as_ref());
-    world.regatta([""; 0]).exited(6).says(&format!("process {pid}"));
-    world.regatta(["start"]).exited(6).says(&format!("process {pid}"));
+    insta::assert_snapshot!(world.regatta([""; 0]).shown(), @"
+    --- stderr
+    error: a daemon already serves this project: process PID
+    hint: `regatta daemon status` shows it, `regatta daemon stop` stops it
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["start"]).shown(), @"
+    --- stderr
+    error: a daemon already serves this project: process PID
+    hint: `regatta daemon status` shows it, `regatta daemon stop` stops it
+    --- exit 6
+    ");
     daemon.signal("TERM");
     daemon.wait().exited(0);
 }

@@ -34,8 +34,15 @@ fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
     let lane = world.outside("repo.lanes/right");
     let status = world.regatta(["status", "right"]).exited(0).stdout;
     assert!(status.contains("conflict") && status.contains("`regatta diff right`"), "{status}");
-    let patch = world.regatta(["diff", "right"]).exited(0).stdout;
-    assert!(patch.contains("+++ b/greeting.txt\n") && patch.contains("+stew\n"), "{patch}");
+    insta::assert_snapshot!(world.regatta(["diff", "right"]).shown(), @"
+    diff --git a/greeting.txt b/greeting.txt
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/greeting.txt
+    @@ -0,0 +1 @@
+    +stew
+    ");
     std::fs::write(lane.join("greeting.txt"), "goulash\n").unwrap();
     std::fs::write(lane.join("new file.txt"), "untracked\n").unwrap();
     std::fs::remove_file(lane.join("README.md")).unwrap();
@@ -47,8 +54,12 @@ fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
         patch.contains("+goulash\n") && patch.contains("+untracked\n") && patch.contains("-hello\n"),
         "{patch}"
     );
-    let stat = world.regatta(["diff", "right", "--stat"]).exited(0).stdout;
-    assert!(stat.contains("3 files changed"), "{stat}");
+    insta::assert_snapshot!(world.regatta(["diff", "right", "--stat"]).shown(), @"
+    README.md    | 1 -
+    greeting.txt | 1 +
+    new file.txt | 1 +
+    3 files changed, 2 insertions(+), 1 deletion(-)
+    ");
     assert_eq!(world.repo().git_in(&lane, ["status", "--porcelain"]), before, "a look changes nothing");
     let json = world.regatta(["diff", "right", "--json"]).exited(0).json();
     assert_eq!(json["files"].as_array().unwrap().len(), 3);
@@ -67,8 +78,11 @@ fn a_landed_task_shows_what_it_committed_after_its_lane_is_gone() {
     assert_eq!(json["files"], serde_json::json!(["good.txt"]));
     assert_eq!(json["lane"], Value::Null);
     assert_eq!(world.regatta(["diff", "good", "--name-only"]).exited(0).stdout, "good.txt\n");
-    let never = world.regatta(["diff", "after", "--json"]).exited(4).error();
-    assert!(never["error"].as_str().unwrap().contains("has not been started"), "{never}");
+    insta::assert_snapshot!(world.regatta(["diff", "after", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":4,"error":"after has not been started, so there is nothing to compare","hint":"`regatta status after` shows what happened to it","next":[{"text":"`regatta status after` shows what happened to it"}]}
+    --- exit 4
+    "#);
 }
 
 #[test]
@@ -108,8 +122,22 @@ fn nothing_that_was_planted_is_run_and_a_ref_is_data() {
     }
     std::fs::write(lane.join(".gitattributes"), "* diff=evil filter=evil\n").unwrap();
     std::fs::write(lane.join("greeting.txt"), "goulash\n").unwrap();
-    let patch = world.regatta(["diff", "right"]).exited(0).stdout;
-    assert!(patch.contains("+goulash\n"), "{patch}");
+    insta::assert_snapshot!(world.regatta(["diff", "right"]).shown(), @"
+    diff --git a/.gitattributes b/.gitattributes
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/.gitattributes
+    @@ -0,0 +1 @@
+    +* diff=evil filter=evil
+    diff --git a/greeting.txt b/greeting.txt
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/greeting.txt
+    @@ -0,0 +1 @@
+    +goulash
+    ");
     let output = format!("--output={}", trap.display());
     for bad in [output.as_str(), "--help", "nothing", "", "a b", "main..right", ":/x", "@{u}"] {
         let against = format!("--against={bad}");

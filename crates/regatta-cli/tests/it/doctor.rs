@@ -110,8 +110,11 @@ fn a_store_that_cannot_be_read_is_an_error_that_does_not_send_in_circles() {
     let found = world.regatta(args).exited(3).json();
     let hint = finding(&found, "store")["hint"].as_str().unwrap().to_owned();
     assert!(hint.contains("move it aside") && !hint.contains("regatta doctor"), "{hint}");
-    let ran = world.regatta(["--store", store.to_str().unwrap(), "list", "--json"]).exited(3).error();
-    assert!(ran["hint"].as_str().unwrap().contains("regatta doctor"), "{ran}");
+    insta::assert_snapshot!(world.regatta(["--store", store.to_str().unwrap(), "list", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":3,"error":"store unusable: file is not a database","hint":"`regatta doctor` checks the store","next":[{"text":"`regatta doctor` checks the store"}]}
+    --- exit 3
+    "#);
 }
 
 /// Programs on PATH that answer with these scripts.

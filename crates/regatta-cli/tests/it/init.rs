@@ -9,17 +9,15 @@ use crate::REGATTA;
 fn a_repository_is_made_ready_and_nothing_else_is_touched() {
     let world = World::new(REGATTA);
     let before = world.repo().snapshot();
-    let made = world.regatta(["init"]).exited(0);
-    assert!(
-        made.stdout.contains("made regatta.yaml\nmade tasks/example.md\nmade .regatta\n"),
-        "{}",
-        made.stdout
-    );
-    assert!(
-        made.stdout.contains("regatta doctor") && made.stdout.contains("regatta run tasks/example.md"),
-        "{}",
-        made.stdout
-    );
+    insta::assert_snapshot!(world.regatta(["init"]).shown(), @"
+    made regatta.yaml
+    made tasks/example.md
+    made .regatta
+    next:
+      regatta doctor                     # check that agents have what they need
+      regatta run tasks/example.md       # the simulated agent, no account; lands nothing
+      regatta new ID                     # a task of your own
+    ");
     let after = world.repo().snapshot();
     let fresh: Vec<String> = after
         .iter()
@@ -41,8 +39,11 @@ fn a_repository_is_made_ready_and_nothing_else_is_touched() {
 fn what_is_there_is_never_overwritten() {
     let world = World::new(REGATTA);
     world.repo().write("regatta.yaml", "this: is [not even yaml");
-    let ran = world.regatta(["init", "--json"]).exited(6);
-    assert!(ran.error()["error"].as_str().unwrap().contains("regatta.yaml already exists"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.regatta(["init", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"regatta.yaml already exists; nothing was changed","hint":"`regatta config` shows the settings, `regatta doctor` checks them","next":[{"text":"`regatta config` shows the settings, `regatta doctor` checks them"}]}
+    --- exit 6
+    "#);
     assert!(!world.root().join("tasks").exists() && !world.root().join(".regatta").exists());
     std::fs::remove_file(world.root().join("regatta.yaml")).unwrap();
     world.repo().write("tasks/mine.md", "mine\n");
@@ -56,9 +57,20 @@ fn what_is_there_is_never_overwritten() {
 fn it_works_in_a_subdirectory_and_in_an_empty_repository_but_not_outside_of_one() {
     let world = World::around(REGATTA, ScratchRepo::empty("main"));
     std::fs::create_dir(world.root().join("sub")).unwrap();
-    let made = world.regatta_in(&world.root().join("sub"), ["init"]).exited(0);
-    assert!(made.stdout.contains("git commit"), "{}", made.stdout);
+    insta::assert_snapshot!(world.regatta_in(&world.root().join("sub"), ["init"]).shown(), @"
+    made DIR/repo/regatta.yaml
+    made DIR/repo/tasks/example.md
+    made DIR/repo/.regatta
+    next:
+      git add -A && git commit -m init   # lanes need a first commit to start from
+      regatta doctor                     # check that agents have what they need
+      regatta run DIR/repo/tasks/example.md# the simulated agent, no account; lands nothing
+      regatta new ID                     # a task of your own
+    ");
     assert!(world.root().join("regatta.yaml").exists());
-    let outside = world.regatta_in(&world.repo().outside(), ["init", "--json"]).exited(7);
-    assert!(outside.error()["hint"].as_str().unwrap().contains("git init"), "{}", outside.stderr);
+    insta::assert_snapshot!(world.regatta_in(&world.repo().outside(), ["init", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":7,"error":"DIR is not in a git repository","hint":"change to a git repository, or create one: git init","next":[{"text":"change to a git repository, or create one: git init"}]}
+    --- exit 7
+    "#);
 }

@@ -21,17 +21,40 @@ fn doubted(world: &mut World, keys: &str) {
 fn what_a_person_accepts_lands_with_their_name() {
     let mut world = World::new(REGATTA);
     doubted(&mut world, "");
-    world.regatta(["status", "a"]).exited(0).says("regatta land --accept a");
-    world.regatta(["land", "a"]).exited(6).says("regatta land --accept a");
-    world.regatta(["land", "--all"]).exited(0).says("nothing to do");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @r"
+    ⚠ a  write x.txt x\n
+    state     blocked: verdict: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …` (TIME ago)
+    agent     sim
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 sim · sim · TIME · exit 0 · verdict unknown · failure: work · $0.0000
+              no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+    salvage   refs/regatta/salvage/a/1  salvage a: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+    next      `regatta logs a` and `regatta diff a` show what it did; `regatta run --resume DIR/plan.md` tries again, `regatta land --accept a` lands it as it is
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "a"]).shown(), @"
+    --- stderr
+    error: a is blocked for its verdict, so it does not land by itself
+    hint: `regatta diff a` shows its work; `regatta land --accept a` lands it as it is
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "--all"]).shown(), @"
+    --- stderr
+    nothing to do
+    ");
     assert_eq!(world.landed("x.txt"), None);
-    world.regatta(["land", "--accept", "a"]).exited(0).says("a landed on main as");
+    insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"a landed on main as HASH");
     assert_eq!(world.landed("x.txt").as_deref(), Some("x\n"));
     let message = world.repo().git(["log", "-1", "--format=%B", "main"]);
     assert!(message.lines().any(|line| line == "Regatta-Accepted-By: ada"), "{message}");
     assert!(message.contains("Regatta-Verdict: unknown"), "{message}");
     world.regatta(["events", "--task", "a"]).exited(0).says("accepted by ada");
-    world.regatta(["land", "--accept", "a"]).exited(6).says("a is landed");
+    insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"
+    --- stderr
+    error: a is landed: only what is blocked (verdict) can be accepted
+    hint: `regatta status a` shows what you can do
+    --- exit 6
+    ");
     world.assert_tidy();
 }
 
@@ -42,10 +65,13 @@ fn what_is_accepted_passes_the_same_gate() {
     script(&gate, "test ! -e x.txt");
     world.config(&format!("version: 1\nland: {{ test_command: \"'{}'\" }}\n", gate.display()));
     doubted(&mut world, "");
-    world.regatta(["land", "--accept", "a"]).exited(1).says("blocked (tests)");
+    insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"
+    a is blocked (tests): the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH):
+    --- exit 1
+    ");
     assert_eq!(world.landed("x.txt"), None);
     script(&gate, "true");
-    world.regatta(["land", "retry", "a"]).exited(0).says("a landed on main as");
+    insta::assert_snapshot!(world.regatta(["land", "retry", "a"]).shown(), @"a landed on main as HASH");
     assert_eq!(world.landed("x.txt").as_deref(), Some("x\n"));
 }
 
@@ -53,10 +79,20 @@ fn what_is_accepted_passes_the_same_gate() {
 fn what_cannot_be_accepted_is_refused_with_a_next_step() {
     let mut world = World::new(REGATTA);
     doubted(&mut world, "auto_commit: false");
-    world.regatta(["land", "--accept", "a"]).exited(6).says("it left work uncommitted, first x.txt");
+    insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"
+    --- stderr
+    error: a: it left work uncommitted, first x.txt, and auto_commit is off
+    hint: fix it in its lane (`regatta lane path a`) and accept it again; `regatta salvage list` shows work that was saved from lanes that are gone
+    --- exit 6
+    ");
     world.assert_states(["a blocked"]);
     world.regatta(["lane", "retire", "a", "--force-salvage"]).exited(0);
-    world.regatta(["land", "--accept", "a"]).exited(6).says("regatta salvage list");
+    insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"
+    --- stderr
+    error: a: its lane is gone
+    hint: fix it in its lane (`regatta lane path a`) and accept it again; `regatta salvage list` shows work that was saved from lanes that are gone
+    --- exit 6
+    ");
     world.assert_states(["a blocked"]);
     world.regatta(["land", "--accept", "--all"]).exited(2);
 }

@@ -11,11 +11,16 @@ fn lanes_are_listed_and_found() {
     let list = world.regatta(["lane", "list", "--json"]).exited(0).json();
     assert_eq!(list[0]["task"], "broken");
     assert_eq!(list[0]["path"], lane.to_str().unwrap());
-    let text = world.regatta(["worktree", "list"]).exited(0).stdout;
-    assert!(text.starts_with("TASK") && text.contains("broken"), "{text}");
+    insta::assert_snapshot!(world.regatta(["worktree", "list"]).shown(), @"
+    TASK    BASE          HEAD          WHERE
+    broken  HASH  HASH  DIR/repo.lanes/broken
+    ");
     assert_eq!(world.regatta(["lane", "path", "bro"]).exited(0).stdout, format!("{}\n", lane.display()));
-    let gone = world.regatta(["lane", "path", "good", "--json"]).exited(4).error();
-    assert!(gone["error"].as_str().unwrap().contains("good has no lane"), "{gone}");
+    insta::assert_snapshot!(world.regatta(["lane", "path", "good", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":4,"error":"good has no lane","hint":"`regatta status good` shows what happened to it","next":[{"text":"`regatta status good` shows what happened to it"}]}
+    --- exit 4
+    "#);
     assert_eq!(
         World::new(REGATTA).regatta(["lane", "list", "--json"]).exited(0).json(),
         serde_json::json!([])
@@ -47,9 +52,11 @@ fn left() -> World {
 fn retire_refuses_to_drop_work_and_saves_it_when_told_to() {
     let world = left();
     let lane = world.outside("repo.lanes/dirty");
-    let error = world.regatta(["lane", "retire", "dirty", "--json"]).exited(6).error();
-    assert!(error["error"].as_str().unwrap().contains("uncommitted work in work.txt"), "{error}");
-    assert!(error["hint"].as_str().unwrap().contains("--force-salvage dirty"), "{error}");
+    insta::assert_snapshot!(world.regatta(["lane", "retire", "dirty", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"the lane of dirty stays: uncommitted work in work.txt","hint":"`regatta diff dirty` shows its work; `regatta lane retire --force-salvage dirty` saves it and removes the lane","next":[{"text":"`regatta diff dirty` shows its work; `regatta lane retire --force-salvage dirty` saves it and removes the lane"}]}
+    --- exit 6
+    "#);
     assert!(lane.join("work.txt").exists());
     let gone = world.regatta(["worktree", "retire", "dirty", "--force-salvage", "--json"]).exited(0).json();
     assert_eq!(gone["salvaged"], "refs/regatta/salvage/dirty/1");
@@ -58,20 +65,26 @@ fn retire_refuses_to_drop_work_and_saves_it_when_told_to() {
     let events = world.regatta(["events", "--task", "dirty", "--json"]).exited(0).json_lines();
     assert_eq!(events.last().unwrap()["kind"], "salvaged");
     assert_eq!(world.regatta(["lane", "retire", "clean"]).exited(0).stdout, "removed the lane of clean\n");
-    assert!(world.regatta(["lane", "retire", "clean"]).exited(0).stdout.contains("clean has no lane"));
+    insta::assert_snapshot!(world.regatta(["lane", "retire", "clean"]).shown(), @"clean has no lane");
     world.regatta(["lane", "retire", "nobody"]).exited(4);
     // A lane that is the working directory of a process is not removed.
     let lane = world.outside("repo.lanes/stuck");
-    let error = world.regatta_in(&lane, ["lane", "retire", "stuck", "--json"]).exited(6).error();
-    assert!(error["error"].as_str().unwrap().contains("a process is using the lane"), "{error}");
+    insta::assert_snapshot!(world.regatta_in(&lane, ["lane", "retire", "stuck", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"a process is using the lane of stuck","hint":"leave DIR/repo.lanes/stuck first","next":[{"text":"leave DIR/repo.lanes/stuck first"}]}
+    --- exit 6
+    "#);
 }
 
 #[test]
 fn the_lane_of_a_task_that_may_start_is_left_alone() {
     let world = left();
     world.regatta(["retry", "dirty"]).exited(0);
-    let error = world.regatta(["lane", "retire", "dirty", "--force-salvage", "--json"]).exited(6).error();
-    assert!(error["hint"].as_str().unwrap().contains("regatta park dirty"), "{error}");
+    insta::assert_snapshot!(world.regatta(["lane", "retire", "dirty", "--force-salvage", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"dirty is pending, and can start in its lane at any moment","hint":"`regatta park dirty` holds it back, `regatta cancel dirty` cancels it","next":[{"text":"`regatta park dirty` holds it back, `regatta cancel dirty` cancels it"}]}
+    --- exit 6
+    "#);
     world.regatta(["park", "dirty"]).exited(0);
     world.regatta(["lane", "retire", "dirty", "--force-salvage"]).exited(0);
 }
@@ -92,11 +105,12 @@ fn sweep_takes_what_nobody_needs_and_says_why_for_each() {
     let dry = world.regatta(["lane", "sweep", "--dry-run", "--json"]).exited(0).json();
     assert_eq!((lanes(&dry), &dry["leftovers"]), (expected.to_vec(), &1.into()));
     assert!(world.outside("repo.lanes/clean").exists() && trash.exists(), "a look changes nothing");
-    let text = world.regatta(["worktree", "sweep", "--dry-run"]).exited(0).stdout;
-    assert!(
-        text.contains("clean  would go") && text.contains("dirty  would stay: uncommitted work"),
-        "{text}"
-    );
+    insta::assert_snapshot!(world.regatta(["worktree", "sweep", "--dry-run"]).shown(), @"
+    clean  would go: failed, and nothing in it would be lost
+    dirty  would stay: uncommitted work in work.txt
+    stuck  would stay: blocked: `regatta retry stuck` would continue in it
+    1 left over from earlier removals would be deleted
+    ");
     let swept = world.regatta(["lane", "sweep", "--json"]).exited(0).json();
     assert_eq!((lanes(&swept), &swept["leftovers"]), (expected.to_vec(), &1.into()));
     assert!(!world.outside("repo.lanes/clean").exists() && !trash.exists());

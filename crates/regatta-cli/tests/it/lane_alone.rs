@@ -106,7 +106,12 @@ fn an_engine_that_comes_late_to_a_lane_leaves_it_to_the_next_attempt() {
     landed.open();
     let gone = within(A_WHILE, || (!world.lanes().join("a").exists()).then_some(()));
     assert!(gone.is_none(), "the lane went while an agent was in it");
-    world.regatta(["lane", "retire", "--force-salvage", "a"]).exited(6).says("running");
+    insta::assert_snapshot!(world.regatta(["lane", "retire", "--force-salvage", "a"]).shown(), @"
+    --- stderr
+    error: a is running: its lane is in use
+    hint: `regatta wait a` waits until it ends, `regatta cancel a` cancels it
+    --- exit 6
+    ");
     at_work.open();
     landed.arrived();
     landed.open();

@@ -102,14 +102,16 @@ fn secrets_and_terminal_tricks_are_not_shown() {
 #[test]
 fn what_is_not_there_is_said_with_the_next_step() {
     let world = World::after_plan(REGATTA);
-    let never = world.regatta(["logs", "after", "--json"]).exited(4).error();
-    assert!(never["error"].as_str().unwrap().contains("has not been started"), "{never}");
-    assert!(never["hint"].as_str().unwrap().contains("regatta status after"), "{never}");
-    let second = world.regatta(["logs", "good", "--attempt", "2", "--json"]).exited(4).error();
-    assert!(
-        second["error"].as_str().unwrap().contains("has had 1 attempt, so there is no attempt 2"),
-        "{second}"
-    );
+    insta::assert_snapshot!(world.regatta(["logs", "after", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":4,"error":"after has not been started yet","hint":"`regatta logs -f after` waits for it; `regatta status after` shows what it waits for","next":[{"text":"`regatta logs -f after` waits for it; `regatta status after` shows what it waits for"}]}
+    --- exit 4
+    "#);
+    insta::assert_snapshot!(world.regatta(["logs", "good", "--attempt", "2", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":4,"error":"good has had 1 attempt, so there is no attempt 2","hint":"`regatta status good` lists them","next":[{"text":"`regatta status good` lists them"}]}
+    --- exit 4
+    "#);
     world.regatta(["logs", "good", "--attempt", "0"]).exited(2);
     world.regatta(["logs", "nobody"]).exited(4);
     let elsewhere = world.outside("logs");

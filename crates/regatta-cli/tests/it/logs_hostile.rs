@@ -92,7 +92,10 @@ fn a_status_costs_the_same_whatever_the_log_is() {
     let log = world.root().join(".regatta/logs/a/1.jsonl");
     fs::OpenOptions::new().write(true).open(log).unwrap().set_len(10 << 30).unwrap();
     world.regatta(["status", "a", "--json"]).exited(0);
-    world.regatta(["list"]).exited(0).says("landed");
+    insta::assert_snapshot!(world.regatta(["list"]).shown(), @"
+      TASK  STATE   TRY  AGENT  TIME  TITLE          NOW
+    ✓ a     landed  1    sim  TIME ago  write x.txt x
+    ");
     world.regatta(["wait", "a"]).exited(0).says("EXITED task=a state=landed");
 }
 

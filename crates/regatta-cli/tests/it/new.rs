@@ -48,16 +48,21 @@ fn bad_ids_unknown_agents_and_what_is_there_are_refused() {
         assert!(ran.error()["error"].as_str().unwrap().contains(why), "{id:?}: {}", ran.stderr);
     }
     world.regatta(["new", "--", "--help"]).exited(2);
-    let unknown = world.regatta(["new", "x", "--agent", "gpt"]).exited(2);
-    assert!(unknown.stderr.contains("gpt"), "{}", unknown.stderr);
+    insta::assert_snapshot!(world.regatta(["new", "x", "--agent", "gpt"]).shown(), @r#"
+    --- stderr
+    tasks/x.md:3:8: error: unknown agent "gpt"
+      hint: known agents: claude, codex, gemini, opencode, sh, sim; add others under `agents:` in regatta.yaml
+    error: 1 mistake found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    "#);
     assert!(!world.root().join("tasks").exists());
     world.regatta(["new", "x"]).exited(0);
     let before = world.repo().snapshot();
-    let again = world.regatta(["new", "x", "--json"]).exited(6);
-    assert!(
-        again.error()["error"].as_str().unwrap().contains("tasks/x.md already exists"),
-        "{}",
-        again.stderr
-    );
+    insta::assert_snapshot!(world.regatta(["new", "x", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"tasks/x.md already exists; nothing was changed","hint":"move it first, or choose another name","next":[{"text":"move it first, or choose another name"}]}
+    --- exit 6
+    "#);
     assert_eq!(world.repo().snapshot(), before);
 }

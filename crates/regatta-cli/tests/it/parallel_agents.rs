@@ -584,5 +584,41 @@ fn a_task_is_added_to_a_registered_repository_from_anywhere() {
     let added = planning.types(&["add", "Log in", "--repo", "api", "--id", "login", "--json"]);
     assert_eq!(added["tasks"][0]["id"], "login", "{added}");
     let world = &planning.scene.world;
-    assert!(world.regatta(["status", "login", "--json"]).exited(0).stdout.contains("pending"));
+    insta::assert_snapshot!(world.regatta(["status", "login", "--json"]).shown(), @r#"
+    {
+      "id": "login",
+      "title": "Log in",
+      "state": "pending",
+      "reason": null,
+      "priority": 0,
+      "attempts": [],
+      "waiting_on": [],
+      "agent": "claude",
+      "labels": [],
+      "role": null,
+      "chain": null,
+      "link": null,
+      "branch": "regatta/login",
+      "updated_at": "WHEN",
+      "landed_commit": null,
+      "landings": [],
+      "lane": null,
+      "salvage": [],
+      "deps": [],
+      "plan": null,
+      "source": "",
+      "max_attempts": 3,
+      "charged": 0,
+      "created_at": "WHEN",
+      "held": null,
+      "radar": [],
+      "prompts": [],
+      "suspicions": [],
+      "budget": null,
+      "next": "`regatta daemon` runs it, unless one is already running",
+      "doing": null,
+      "cost_usd": null,
+      "under_test_since": null
+    }
+    "#);
 }

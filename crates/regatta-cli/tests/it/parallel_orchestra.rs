@@ -140,7 +140,16 @@ fn both_webhooks_are_called_at_the_end_with_the_sums_and_only_where_that_is_allo
     let world = scene();
     let hook = Hook::new(Mood::Answers(200));
     world.repo().write("plan.md", plan(&hook.url("secret-path"), good));
-    world.regatta(["run", "plan.md"]).exited(2).says("must be a public https address").says("allow_private");
+    insta::assert_snapshot!(world.regatta(["run", "plan.md"]).shown(), @r#"
+    --- stderr
+    plan.md:6:28: error: `webhook_url` must be a public https address
+      hint: for a machine of your own, name the same address in regatta.yaml: notify: [{ on: [failed], webhook: "…", allow_private: true }]
+    plan.md:7:27: error: `webhook_url` must be a public https address
+      hint: for a machine of your own, name the same address in regatta.yaml: notify: [{ on: [failed], webhook: "…", allow_private: true }]
+    error: 2 mistakes found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    "#);
     world.repo().write("plan.md", plan(&format!("https://localhost:{}/secret-path", hook.port()), good));
     let ran =
         world.regatta(["run", "plan.md"]).exited(0).says("on_complete could not notify https://localhost");

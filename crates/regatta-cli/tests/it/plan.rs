@@ -80,13 +80,18 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
     let scene = Scene::new("");
     let world = &scene.world;
     scene.answers("PLAN-001", &two_tasks());
-    world
-        .regatta(["plan", "Greet people,\nand take leave of them."])
-        .exited(0)
-        .says("PLAN-001 proposed: Greet people,")
-        .says("hello  (claude)  Say hello")
-        .says("└─ bye  (claude)  Write bye.txt.")
-        .says("`regatta approve PLAN-001` enqueues it");
+    insta::assert_snapshot!(world.regatta(["plan", "Greet people,\nand take leave of them."]).shown(), @r#"
+    PLAN-001 → main: 1 task
+        TIME PLAN-001  agent started, process PID
+        TIME PLAN-001  done
+    PLAN-001 proposed: Greet people,
+
+    hello  (claude)  Say hello
+    └─ bye  (claude)  Write bye.txt.
+
+    2 tasks in 2 stages; the plan is .regatta/plans/PLAN-001.md
+    `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
+    "#);
     let told = scene.told("PLAN-001", 1);
     assert!(
         told.contains("Greet people,\nand take leave of them.") && told.contains("additionalProperties"),
@@ -101,17 +106,26 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
     // A git that always fails: approving a proposal only changes the store.
     let git = world.outside("bin/git");
     script(&git, "exit 70");
-    world.regatta(["approve", "1"]).exited(0).says("enqueued hello").says("enqueued bye");
+    insta::assert_snapshot!(world.regatta(["approve", "1"]).shown(), @"
+    enqueued hello  pending  stays on regatta/hello
+    enqueued bye  pending  stays on regatta/bye  waits for hello
+    no daemon is running; start one with `regatta daemon start`
+    ");
     fs::remove_file(&git).unwrap();
     assert_eq!(scene.tasks(), ["bye", "hello"]);
     assert_eq!(scene.proposal()["state"], "approved");
     let again =
         world.regatta(["approve", "PLAN-001"]).exited(0).says("was already approved").says("hello is ");
     assert!(!again.stdout.contains("enqueued"), "{}", again.stdout);
-    world.regatta(["approve", "PLAN-001", "--run"]).exited(6).says("was already approved");
+    insta::assert_snapshot!(world.regatta(["approve", "PLAN-001", "--run"]).shown(), @"
+    --- stderr
+    error: PLAN-001 was already approved
+    hint: `regatta run --resume DIR/repo/.regatta/plans/PLAN-001.approved.md` continues it here
+    --- exit 6
+    ");
     world.regatta(["reject", "PLAN-001", "no"]).exited(6);
     assert_eq!(scene.tasks(), ["bye", "hello"]);
-    world.regatta(["plan", "list"]).exited(0).says("PLAN-001  approved   2 tasks  Greet people,");
+    insta::assert_snapshot!(world.regatta(["plan", "list"]).shown(), @"PLAN-001  approved   2 tasks  Greet people,");
 }
 
 #[test]
@@ -146,10 +160,26 @@ fn nonsense_for_ever_is_blocked_and_nothing_is_guessed() {
     ]});
     scene.answers("PLAN-001", &circle.to_string());
     let world = &scene.world;
-    world.regatta(["plan", "Greet people"]).exited(1).says("PLAN-001 failed").says("in a cycle: a -> b -> a");
+    insta::assert_snapshot!(world.regatta(["plan", "Greet people"]).shown(), @r#"
+    PLAN-001 → main: 1 task
+        TIME PLAN-001  agent started, process PID
+        TIME PLAN-001  will be retried (work): the answer is not a usable plan: - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
+        TIME PLAN-001 #2  agent started, process PID
+        TIME PLAN-001 #2  blocked (verdict): the answer is not a usable plan: - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
+    PLAN-001 failed (its planner is blocked: verdict: the answer is not a usable plan:
+    - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them): Greet people
+    `regatta logs PLAN-001` shows what its planner said, `regatta retry PLAN-001` tries again
+    --- exit 1
+    "#);
     assert_eq!(world.stored(), [("PLAN-001".to_owned(), "blocked".to_owned())]);
     assert_eq!(world.attempts("PLAN-001"), (2, 2));
-    world.regatta(["approve", "PLAN-001"]).exited(6).says("PLAN-001 is failed, so it cannot be approved");
+    insta::assert_snapshot!(world.regatta(["approve", "PLAN-001"]).shown(), @r#"
+    --- stderr
+    error: PLAN-001 is failed, so it cannot be approved: its planner is blocked: verdict: the answer is not a usable plan:
+    - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
+    hint: `regatta plan show PLAN-001` shows it
+    --- exit 6
+    "#);
     assert!(!world.state_dir().join("plans/PLAN-001.md").exists());
     world.regatta(["approve", "PLAN-002"]).exited(4);
     world.regatta(["plan", "show", "../x"]).exited(4);
@@ -165,20 +195,47 @@ fn a_rejected_plan_goes_back_to_its_planner_and_the_next_one_can_be_edited_and_r
     let one = json!({ "tasks": [{ "id": "hello", "prompt": "Write hello.txt." }] });
     scene.answers("PLAN-001.2", &one.to_string());
     world.regatta(["plan", "Greet people"]).exited(0);
-    world
-        .regatta(["reject", "PLAN-001", "nobody says bye"])
-        .exited(0)
-        .says("PLAN-001 proposed")
-        .says("1 task in");
+    insta::assert_snapshot!(world.regatta(["reject", "PLAN-001", "nobody says bye"]).shown(), @r#"
+    PLAN-001 → main: 1 task
+        TIME PLAN-001 #2  agent started, process PID
+        TIME PLAN-001 #2  done
+    PLAN-001 proposed: Greet people
+
+    hello  (claude)  Write hello.txt.
+
+    1 task in 1 stage; the plan is .regatta/plans/PLAN-001.md
+    `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
+    "#);
     assert!(scene.told("PLAN-001", 2).contains("nobody says bye"));
     let starts = scene.starts("PLAN-001");
     assert_eq!((&starts[1][1], &starts[1][2]), (&"resume".to_owned(), &starts[0][2]));
 
     script(&editor, "sed -i 's/id: \"hello\"/id: \"he llo\"/' \"$2\"");
-    world.regatta(["plan", "edit", "PLAN-001"]).exited(2).says("task id \"he llo\"");
-    world.regatta(["approve", "PLAN-001"]).exited(2).says("PLAN-001.md:").says("task id \"he llo\"");
+    insta::assert_snapshot!(world.regatta(["plan", "edit", "PLAN-001"]).shown(), @r#"
+    PLAN-001 proposed: Greet people
+    `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
+    --- stderr
+    .regatta/plans/PLAN-001.md:5:9: error: task id "he llo" contains ' '; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    error: 1 mistake found; nothing was changed
+    hint: `regatta plan edit PLAN-001` opens it, `regatta reject PLAN-001 "WHY"` asks for another
+    --- exit 2
+    "#);
+    insta::assert_snapshot!(world.regatta(["approve", "PLAN-001"]).shown(), @r#"
+    --- stderr
+    .regatta/plans/PLAN-001.md:5:9: error: task id "he llo" contains ' '; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    error: 1 mistake found; nothing was changed
+    hint: `regatta plan edit PLAN-001` opens it, `regatta reject PLAN-001 "WHY"` asks for another
+    --- exit 2
+    "#);
     script(&editor, "sed -i 's/id: \"he llo\"/id: \"hallo\"/' \"$2\"");
-    world.regatta(["plan", "edit", "PLAN-001"]).exited(0).says("hallo  (claude)");
+    insta::assert_snapshot!(world.regatta(["plan", "edit", "PLAN-001"]).shown(), @r#"
+    PLAN-001 proposed: Greet people
+
+    hallo  (claude)  Write hello.txt.
+
+    1 task in 1 stage; the plan is .regatta/plans/PLAN-001.md
+    `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
+    "#);
     world.regatta(["approve", "PLAN-001", "--run"]).exited(0);
     world.assert_states(["PLAN-001 done", "hallo landed"]);
     assert_eq!(world.landed("hallo.txt").as_deref(), Some("1\n"));
@@ -190,9 +247,12 @@ fn a_rejected_plan_goes_back_to_its_planner_and_the_next_one_can_be_edited_and_r
     let ran = world.regatta(["plan", "--file", &goal, "--json"]).exited(0);
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&document["id"], &document["state"]), (&json!("PLAN-002"), &json!("proposed")));
-    world.regatta(["reject", "PLAN-002"]).exited(0).says("rejected");
+    insta::assert_snapshot!(world.regatta(["reject", "PLAN-002"]).shown(), @"PLAN-002 rejected; nothing was run");
     world.regatta(["approve", "PLAN-002"]).exited(6);
-    world.regatta(["plan", "list"]).exited(0).says("PLAN-002  rejected");
+    insta::assert_snapshot!(world.regatta(["plan", "list"]).shown(), @"
+    PLAN-001  approved    1 task  Greet people
+    PLAN-002  rejected   0 tasks  Greet
+    ");
 }
 
 #[test]
@@ -201,11 +261,16 @@ fn with_a_daemon_the_planner_goes_through_its_queue() {
     let world = &scene.world;
     scene.answers("PLAN-001", &two_tasks());
     let daemon = world.daemon();
-    world
-        .regatta(["plan", "Greet people"])
-        .exited(0)
-        .says("the daemon plans PLAN-001")
-        .says("PLAN-001 proposed");
+    insta::assert_snapshot!(world.regatta(["plan", "Greet people"]).shown(), @r#"
+    the daemon plans PLAN-001; Ctrl-C does not stop it, `regatta plan show PLAN-001` shows the result
+    PLAN-001 proposed: Greet people
+
+    hello  (claude)  Say hello
+    └─ bye  (claude)  Write bye.txt.
+
+    2 tasks in 2 stages; the plan is .regatta/plans/PLAN-001.md
+    `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
+    "#);
     world.regatta(["approve", "PLAN-001"]).exited(0);
     world.wait_state("hello", "landed");
     world.wait_state("bye", "landed");
@@ -216,9 +281,24 @@ fn with_a_daemon_the_planner_goes_through_its_queue() {
 fn who_cannot_plan_is_told_before_anything_is_written() {
     let scene = Scene::new("");
     let world = &scene.world;
-    world.regatta(["plan", "x", "--agent", "nobody"]).exited(2).says("nobody");
-    world.regatta(["plan", "x", "--agent", "sh"]).exited(2).says("runs its prompt as a script");
-    world.regatta(["plan", "  "]).exited(2).says("the goal is empty");
+    insta::assert_snapshot!(world.regatta(["plan", "x", "--agent", "nobody"]).shown(), @r#"
+    --- stderr
+    error: unknown agent "nobody"
+    hint: known agents: claude, codex, gemini, opencode, sh, sim; add others under `agents:` in regatta.yaml
+    --- exit 2
+    "#);
+    insta::assert_snapshot!(world.regatta(["plan", "x", "--agent", "sh"]).shown(), @r#"
+    --- stderr
+    error: the agent "sh" runs its prompt as a script, so it cannot be the planner
+    hint: name another in regatta.yaml: `roles: { planner: { agent: claude } }`
+    --- exit 2
+    "#);
+    insta::assert_snapshot!(world.regatta(["plan", "  "]).shown(), @r#"
+    --- stderr
+    error: the goal is empty
+    hint: say what to achieve: regatta plan "…"
+    --- exit 2
+    "#);
     world.regatta(["plan"]).exited(2);
     world.regatta(["plan", "--schema"]).exited(0).says("\"additionalProperties\": false");
     assert!(!world.state_dir().join("plans").exists());

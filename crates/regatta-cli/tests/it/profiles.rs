@@ -167,7 +167,11 @@ fn a_refused_account_is_set_aside_until_a_person_says_otherwise() {
     world.run(&plan("a"), &[]).exited(0);
     assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed"]);
     assert_eq!(world.attempts("a"), (2, 0));
-    world.regatta(["profiles"]).exited(0).says("set aside: Invalid API key").says("CLAUDE_CONFIG_DIR=");
+    insta::assert_snapshot!(world.regatta(["profiles"]).shown(), @"
+    PROFILE  AGENT   STATE                                                                                                                                                                     USED  COST    WHERE
+    one      claude  set aside: Invalid API key [redacted:SECRET_TOKEN]; sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it  1     $-0.00  CLAUDE_CONFIG_DIR=DIR/home/one SECRET_TOKEN
+    two      claude  ready, no login was found                                                                                                                                                 1     $0.50   CLAUDE_CONFIG_DIR=DIR/home/two SECRET_TOKEN
+    ");
     let report = world.regatta(["report", "--json"]).exited(0).stdout;
     assert!(report.contains("Invalid API key") && !report.contains("sesame"), "{report}");
     // New work does not use it.
@@ -177,11 +181,32 @@ fn a_refused_account_is_set_aside_until_a_person_says_otherwise() {
     accounts.says("two", "refused");
     let both = [task("c", "agent: claude", "do it"), task("d", "agent: claude", "do it")].concat();
     let both = world.plan_with("", &both);
-    world.run(&both, &["-j", "1"]).exited(1).says("regatta profiles warm two");
+    insta::assert_snapshot!(world.run(&both, &["-j", "1"]).shown(), @"
+    test → main: 2 tasks
+        TIME c  agent started, process PID
+        TIME c  blocked (policy): Invalid API key [redacted:SECRET_TOKEN]; sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it; no profile is left; fix the account, then `regatta profiles warm two`
+
+    ⚠ c blocked
+    ○ d pending
+
+    ⚠ c blocked: policy: Invalid API key [redacted:SECRET_TOKEN]; sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it; no profile is left; fix the account, then `regatta profiles warm two`
+    ○ d pending
+    1 blocked, 1 pending in TIME on main
+    --- stderr
+    $REGATTA_CLOCK: warning: is not a setting of Regatta, and is ignored
+      hint: did you mean $REGATTA_STORE?
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.assert_states(["a landed", "b landed", "c blocked", "d pending"]);
     assert_eq!(world.attempts("d"), (0, 0));
-    world.regatta(["profiles", "warm", "three"]).exited(4).says("there are one, two");
-    world.regatta(["profiles", "warm", "one", "two"]).exited(0).says("can be used again");
+    insta::assert_snapshot!(world.regatta(["profiles", "warm", "three"]).shown(), @r#"
+    --- stderr
+    error: there is no profile "three"
+    hint: there are one, two
+    --- exit 4
+    "#);
+    insta::assert_snapshot!(world.regatta(["profiles", "warm", "one", "two"]).shown(), @"one, two can be used again");
     assert_eq!(["one", "two"].map(|name| accounts.state_of(name)), ["ready"; 2]);
     accounts.says("one", "done");
     accounts.says("two", "done");
@@ -240,8 +265,21 @@ fn accounts_are_chosen_by_name_and_nothing_rotates_that_was_not_configured() {
     assert_eq!(calls("c", &["own"]), "own c 0 begun");
     assert_eq!(world.attempt("c", 1)["profile"], Value::Null);
     let plan = world.plan_with("", &task("d", "agent: claude", "do it"));
-    world.run(&plan, &["--profiles", "max-2"]).exited(2).says("no directory ~/.claude-max-2");
-    world.run(&plan, &["--profiles", "../x"]).exited(2).says("is not a valid name for a profile");
+    insta::assert_snapshot!(world.run(&plan, &["--profiles", "max-2"]).shown(), @r#"
+    --- stderr
+    --profiles: error: there is no profile "max-2": it is not under `profiles:` in regatta.yaml, and there is no directory ~/.claude-max-2
+      hint: add `profiles: [{ name: max-2, env: { CLAUDE_CONFIG_DIR: DIRECTORY } }]`, or sign in with `CLAUDE_CONFIG_DIR=~/.claude-max-2 claude`
+    error: 1 mistake found; nothing was changed
+    hint: correct the flag; `regatta help COMMAND` lists the options
+    --- exit 2
+    "#);
+    insta::assert_snapshot!(world.run(&plan, &["--profiles", "../x"]).shown(), @r#"
+    --- stderr
+    --profiles: error: "../x" is not a valid name for a profile; letters, digits, '_', '-' and '.' are allowed
+    error: 1 mistake found; nothing was changed
+    hint: correct the flag; `regatta help COMMAND` lists the options
+    --- exit 2
+    "#);
     // Without profiles a spent quota is waited for.
     let mut alone = Accounts::new(&[]);
     alone.world.config("version: 1\n");

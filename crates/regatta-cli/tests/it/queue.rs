@@ -74,9 +74,11 @@ fn flags_override_the_file() {
         .exited(0);
     let oauth = spec(&world, "oauth");
     assert_eq!((oauth.priority, oauth.max_attempts, oauth.checks.len(), oauth.deps.len()), (-7, 9, 0, 0));
-    let several =
-        world.regatta(["enqueue", "tasks", "parcels", "--deps", "schema", "--json"]).exited(2).error();
-    assert!(several["error"].as_str().unwrap().contains("one task"), "{several}");
+    insta::assert_snapshot!(world.regatta(["enqueue", "tasks", "parcels", "--deps", "schema", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"--deps works for one task, but you gave 2","hint":"write `deps` into their files, or enqueue them one by one","next":[{"text":"write `deps` into their files, or enqueue them one by one"}]}
+    --- exit 2
+    "#);
 }
 
 #[test]
@@ -115,8 +117,11 @@ fn what_is_there_already_is_refused_with_its_state_and_can_be_replaced() {
     world.regatta(["cancel", "schema"]).exited(0);
     let error = world.regatta(["enqueue", "SCHEMA", "--json"]);
     assert!([4, 6].contains(&error.code), "{}", error.stderr);
-    let error = world.regatta(["enqueue", "schema", "--json"]).exited(6).error();
-    assert!(error["error"].as_str().unwrap().contains("(cancelled)"), "{error}");
+    insta::assert_snapshot!(world.regatta(["enqueue", "schema", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"schema (cancelled) already exists; nothing was changed","hint":"`regatta requeue schema` runs it again unchanged, `regatta enqueue --replace schema` with the new text of its file","next":[{"text":"`regatta requeue schema` runs it again unchanged, `regatta enqueue --replace schema` with the new text of its file"}]}
+    --- exit 6
+    "#);
     assert_eq!(n_events(&world), before + 1, "only the cancelling was done");
     world.repo().write("tasks/schema.md", "---\nid: schema\nagent: sh\n---\n# Another schema\ntrue\n");
     world.regatta(["enqueue", "--replace", "schema"]).exited(0);
@@ -162,8 +167,11 @@ fn names_that_mean_no_file_are_not_found_and_an_id_must_be_the_files_own() {
         assert!(error["hint"].as_str().unwrap().contains("regatta new"), "{error}");
     }
     world.repo().write("tasks/alias.md", "---\nid: other\nagent: sh\n---\ntrue\n");
-    let error = world.regatta(["enqueue", "alias", "--json"]).exited(2).error();
-    assert!(error["error"].as_str().unwrap().contains("contains no task alias"), "{error}");
+    insta::assert_snapshot!(world.regatta(["enqueue", "alias", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"tasks/alias.md contains no task alias; nothing was changed","hint":"correct its `id`, or give the path: regatta enqueue tasks/alias.md","next":[{"text":"correct its `id`, or give the path: regatta enqueue tasks/alias.md"}]}
+    --- exit 2
+    "#);
     assert!(!world.root().join(".regatta/regatta.db").exists(), "nothing was made");
     world.regatta(["enqueue", "tasks/alias.md"]).exited(0);
 }
@@ -173,8 +181,13 @@ fn a_group_that_the_daemon_would_limit_otherwise_is_told() {
     let world = world();
     let plan = "---\nregatta: 1\nconcurrency_limits: { db: 3 }\ntasks:\n  - { id: a, agent: sh, concurrency_group: db, prompt: x }\n---\n";
     let path = world.plan_file(plan);
-    let ran = world.regatta(["enqueue".as_ref(), path.as_os_str()]).exited(0);
-    assert!(ran.stderr.contains("the daemon allows 1"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.regatta(["enqueue".as_ref(), path.as_os_str()]).shown(), @"
+    enqueued a  pending  stays on regatta/a
+    no daemon is running; start one with `regatta daemon start`
+    --- stderr
+    limits.groups: warning: the file allows 3 of the group db at the same time, but the daemon allows 1
+      hint: write `limits: { groups: { db: 3 } }` into regatta.yaml
+    ");
 }
 
 #[test]
@@ -197,8 +210,10 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     // Its shim leaves a record when all its processes are gone.
     let record = world.root().join(".regatta/runs/waiter/1/exit.json");
     regatta_testkit::daemon::until("its shim has told how it ended", || record.exists().then_some(()));
-    let out = world.regatta(["reclaim"]).exited(0).stdout;
-    assert!(out.contains("its work was not judged yet") && out.contains("regatta daemon"), "{out}");
+    insta::assert_snapshot!(world.regatta(["reclaim"]).shown(), @"
+    `run DIR/plan.md`, process PID is gone and holds waiter, but the agent of waiter has ended, and its work was not judged yet
+      `regatta daemon` or `regatta run --resume PLAN` adopts what it left
+    ");
     let taken = world.regatta(["reclaim", "--all", "--json"]).exited(0).json();
     assert_eq!(taken["reclaimed"][0]["tasks"], json!(["waiter"]));
     assert_eq!(state(&world, "waiter"), "pending");

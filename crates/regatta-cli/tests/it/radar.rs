@@ -226,7 +226,17 @@ fn what_came_to_the_target_meanwhile_is_seen_too() {
     let document = radar(&world, &[]);
     assert_eq!(seen(&document), ["a main conflict nine.txt", "a b merges nine.txt"]);
     assert_eq!(document["findings"][0]["target"], true);
-    world.regatta(["status", "a"]).exited(0).says("⚠ would conflict with main in nine.txt");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ● a  sed -i s/^1/one/ nine.txt
+    state     running (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 sh · running for TIME
+    radar     ⚠ would conflict with main in nine.txt (seen now)
+    radar     merges cleanly with b in nine.txt (seen now)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    ");
     assert_eq!(crew.finish(), 0);
 }
 
@@ -239,7 +249,7 @@ fn where_nothing_is_under_way_there_is_nothing_to_see() {
     assert!(!world.state_dir().exists(), "looking makes nothing");
     world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
     assert_eq!(seen(&radar(&world, &[])), Vec::<String>::new());
-    world.regatta(["radar"]).exited(0).says("no work in progress (checked just now)");
+    insta::assert_snapshot!(world.regatta(["radar"]).shown(), @"no work in progress (checked just now)");
     world.regatta(["radar", "--cached"]).exited(0).says("no work in progress (checked ");
     world.repo().git(["checkout", "-q", "-b", "elsewhere"]);
     world.repo().git(["branch", "-q", "-D", "main"]);
@@ -340,10 +350,12 @@ fn work_that_is_too_much_to_read_is_known_by_name() {
     let document = radar(&world, &[]);
     assert_eq!(seen(&document), ["big small overlap nine.txt"]);
     assert_eq!(document["unread"][0]["task"], "big");
-    world
-        .regatta(["radar"])
-        .exited(0)
-        .says("big: its uncommitted work was compared by file name only: 80 MB");
+    insta::assert_snapshot!(world.regatta(["radar"]).shown(), @"
+      TASK  WITH   VERDICT   FILES
+    ~ big   small  overlaps  nine.txt
+    2 tasks with work that is not on main (HASH), checked just now: nothing would conflict
+    big: its uncommitted work was compared by file name only: 80 MB in uncommitted files are too many to read
+    ");
     fs::remove_file(world.lanes().join("big/big.bin")).unwrap();
     assert_eq!(seen(&radar(&world, &[])), ["big small conflict nine.txt"]);
     assert!(!crew.run.has_ended());
@@ -367,7 +379,18 @@ fn a_task_built_on_anothers_work_does_not_stand_against_it() {
     let world = world();
     let first = task("first", "", "sed -i s/^1/one/ nine.txt");
     world.run(&world.plan(&first), &["--no-land"]).exited(0);
-    world.regatta(["status", "first"]).exited(0).says("done");
+    insta::assert_snapshot!(world.regatta(["status", "first"]).shown(), @"
+    ✓ first  sed -i s/^1/one/ nine.txt
+    state     done (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    branch    regatta/first
+    attempt 1 sh · TIME · exit 0 · verdict pass
+              - exit-code says pass
+              - 1 file changed, tree HASH
+              - commit HASH
+    next      `regatta diff first` shows the work; `regatta land first` lands it
+    ");
     let barrier = world.barrier("second");
     let keys = "deps: [first]";
     let second = task("second", keys, &format!("sed -i s/^one/two/ nine.txt\n{}", barrier.script()));

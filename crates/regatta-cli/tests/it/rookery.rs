@@ -163,7 +163,16 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
     world.regatta(["daemon-stop", "--kill"]).exited(0);
     serving.wait().exited(0);
     // Its own file is read from then on.
-    world.regatta(["init"]).exited(0).says("rookery.yaml");
+    insta::assert_snapshot!(world.regatta(["init"]).shown(), @"
+    made regatta.yaml
+    made tasks/example.md
+    made .regatta
+    rookery.yaml is no longer read: copy what you need from it to regatta.yaml (`regatta config` shows the settings in effect)
+    next:
+      regatta doctor                     # check that agents have what they need
+      regatta run tasks/example.md       # the simulated agent, no account; lands nothing
+      regatta new ID                     # a task of your own
+    ");
     let settings = world.regatta(["config", "show", "--json"]).exited(0).stdout;
     assert!(!settings.contains("test -f one.txt"), "{settings}");
 }

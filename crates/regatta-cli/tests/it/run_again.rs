@@ -46,7 +46,20 @@ fn what_only_failed_is_started_over_with_a_word_about_it() {
     let world = World::new(REGATTA);
     let plan = world.plan(&task("a", "", "test -e ../../go || exit 1; echo a >a.txt"));
     world.run(&plan, &[]).exited(1);
-    world.run(&plan, &[]).exited(1).says("`regatta run --resume");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 1 task
+        TIME a #2  agent started, process PID
+        TIME a #2  failed: the agent failed (exit 1)
+
+    ✕ a failed
+
+    ✕ a failed: the agent failed (exit 1)
+    1 failed in TIME on main
+    --- stderr
+    starting over what had not succeeded; use `regatta run --resume DIR/plan.md` to continue instead
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
 }
 
 #[test]

@@ -67,7 +67,21 @@ fn what_a_waiting_car_holds_back_does_not_keep_the_run() {
         &[task("a", "writes: [a.txt]", "echo a >a.txt"), task("b", "writes: [a.txt]", "echo b >>a.txt")]
             .concat(),
     );
-    world.run(&plan, &[]).exited(1).says("1 landing, 1 pending");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 2 tasks
+        TIME a  agent started, process PID
+        TIME a  waits to land: the checkout at DIR/repo has uncommitted changes in a.txt; commit or stash them
+
+    ◐ a landing
+    ○ b pending
+
+    ◐ a landing: the checkout at DIR/repo has uncommitted changes in a.txt; commit or stash them
+    ○ b pending
+    1 landing, 1 pending in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.repo().git(["checkout", "--", "a.txt"]);
     world.run(&plan, &["--resume"]).exited(0);
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));

@@ -110,7 +110,14 @@ fn quiet_says_only_what_went_wrong() {
     let world = World::new(REGATTA);
     let good = world.run(&world.plan(&task("a", "", "echo a >a.txt")), &["--quiet"]).exited(0);
     assert!(good.stdout.lines().count() <= 1, "{}", good.stdout);
-    world.run(&world.plan(&task("b", "", "exit 1")), &["--quiet"]).exited(1).says("b failed");
+    insta::assert_snapshot!(world.run(&world.plan(&task("b", "", "exit 1")), &["--quiet"]).shown(), @"
+        TIME b  failed: the agent failed (exit 1)
+    ✕ b failed: the agent failed (exit 1)
+    1 failed in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
 }
 
 #[test]
@@ -152,7 +159,14 @@ fn one_agent_for_every_task_and_how_many_at_once_come_from_flags() {
     let plan = world.plan(&task("a", "", "write a.txt a\\n\nreport pass fine"));
     world.run(&plan, &["--agent", "sim", "-j", "1"]).exited(0);
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\n"));
-    world.run(&plan, &["--agent", "nobody"]).exited(2).says("nobody");
+    insta::assert_snapshot!(world.run(&plan, &["--agent", "nobody"]).shown(), @r#"
+    --- stderr
+    --agent: error: unknown agent "nobody"
+      hint: known agents: claude, codex, gemini, opencode, sh, sim; add others under `agents:` in regatta.yaml
+    error: 1 mistake found; nothing was changed
+    hint: correct the flag; `regatta help COMMAND` lists the options
+    --- exit 2
+    "#);
     world.run(&plan, &["-j", "0"]).exited(2);
 }
 

@@ -37,7 +37,13 @@ fn prompts_and_variables_arrive_byte_for_byte() {
 fn a_prompt_no_store_can_hold_gets_a_sentence() {
     let world = World::new(REGATTA);
     let plan = world.plan(&task("a", "", &"x".repeat(1 << 20)));
-    world.run(&plan, &[]).exited(2).says("more than the 900 KiB").says("name it");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 1 task
+    --- stderr
+    error: the task a takes 1025 KiB, more than the 900 KiB a store can hold; keep long text in a file and name it
+    hint: `regatta help` lists the commands, `regatta help COMMAND` explains one
+    --- exit 2
+    ");
     assert_eq!(world.states(), [""; 0]);
     assert!(world.lane_dirs().is_empty());
 }

@@ -24,7 +24,19 @@ fn files_that_are_only_called_like_markers_are_work() {
 fn what_a_read_only_task_wrote_is_salvaged_before_its_checkout_goes() {
     let world = World::new(REGATTA);
     let plan = world.plan(&task("looks", "read_only: true\nmax_attempts: 1", "echo found >found.txt"));
-    world.run(&plan, &[]).exited(1).says("read_only");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 1 task
+        TIME looks  agent started, process PID
+        TIME looks  failed: the task is read_only but 1 file changed, first found.txt
+
+    ✕ looks failed
+
+    ✕ looks failed: the task is read_only but 1 file changed, first found.txt
+    1 failed in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     let salvaged = world.salvaged();
     assert_eq!(salvaged.len(), 1, "{salvaged:?}");
     assert_eq!(world.repo().git(["show", &format!("{}:found.txt", salvaged[0])]).trim(), "found");

@@ -279,7 +279,19 @@ fn a_user_in_the_middle_of_a_merge_is_waited_for() {
     assert!(!merged.status.success());
     let status = world.repo().git(["status", "--porcelain"]);
     let plan = world.plan(&task("a", "", "echo a >a.txt"));
-    world.run(&plan, &[]).exited(1).says("in the middle of a merge");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  waits to land: the checkout at DIR/repo is in the middle of a merge
+
+    ◐ a landing
+
+    ◐ a landing: the checkout at DIR/repo is in the middle of a merge
+    1 landing in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     assert_eq!(world.repo().git(["status", "--porcelain"]), status);
     world.repo().git(["merge", "--abort"]);
     world.run(&plan, &["--resume"]).exited(0);

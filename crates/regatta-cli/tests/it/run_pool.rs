@@ -72,19 +72,24 @@ fn pooled_lanes_are_listed_swept_and_no_trouble_to_the_doctor() {
     assert_eq!(pooled(&world), 1);
     let plain = world.regatta(["lane", "list", "--json"]).exited(0);
     assert_eq!(plain.stdout.trim(), "[]");
-    let listed = world.regatta(["lane", "list", "--pooled"]).exited(0);
-    assert!(listed.stdout.contains("(pool)") && listed.stdout.contains(".pool/"), "{}", listed.stdout);
+    insta::assert_snapshot!(world.regatta(["lane", "list", "--pooled"]).shown(), @"
+    TASK    BASE          HEAD  WHERE
+    (pool)  HASH  -     DIR/repo.lanes/.pool/2
+    ");
     let doctor = world.regatta(["doctor"]);
     assert!(
         doctor.stdout.contains("1 in the pool") && !doctor.stdout.contains("leftovers"),
         "{}",
         doctor.stdout
     );
-    world.regatta(["lane", "sweep", "--dry-run"]).exited(0).says("1 in the pool would go");
+    insta::assert_snapshot!(world.regatta(["lane", "sweep", "--dry-run"]).shown(), @"1 in the pool would go: they contain no work");
     assert_eq!(pooled(&world), 1);
-    world.regatta(["lane", "sweep"]).exited(0).says("1 in the pool went");
+    insta::assert_snapshot!(world.regatta(["lane", "sweep"]).shown(), @"1 in the pool went: they contain no work");
     assert_eq!(pooled(&world), 0);
-    world.regatta(["lane", "sweep"]).exited(0).says("no lanes");
+    insta::assert_snapshot!(world.regatta(["lane", "sweep"]).shown(), @"
+    --- stderr
+    no lanes
+    ");
 }
 
 #[test]

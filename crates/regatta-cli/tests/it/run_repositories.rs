@@ -70,19 +70,43 @@ fn submodules_are_there_and_a_commit_in_the_outer_repository_lands() {
 #[test]
 fn what_cannot_work_is_said_with_the_next_step() {
     let empty = World::around(REGATTA, ScratchRepo::empty("main"));
-    empty.run(&empty.plan(&one()), &[]).exited(7).says("has no commit yet").says("git commit --allow-empty");
+    insta::assert_snapshot!(empty.run(&empty.plan(&one()), &[]).shown(), @"
+    --- stderr
+    error: the repository is empty: branch main has no commit yet
+    hint: make a first commit: git commit --allow-empty -m init
+    --- exit 7
+    ");
     let detached = World::new(REGATTA);
     detached.repo().git(["checkout", "-q", "--detach"]);
-    detached.run(&detached.plan(&one()), &[]).exited(7).says("detached").says("--target");
+    insta::assert_snapshot!(detached.run(&detached.plan(&one()), &[]).shown(), @"
+    --- stderr
+    error: HEAD is detached, so there is no branch to land on
+    hint: name one: --target BRANCH, or `target:` in regatta.yaml, or check a branch out: git switch main
+    --- exit 7
+    ");
     detached.run(&detached.plan(&one()), &["--target", "main"]).exited(0);
     let bare = World::around(REGATTA, ScratchRepo::at("bare", "main", &["--bare"]));
-    bare.run(&bare.plan(&one()), &[]).exited(7).says("bare");
+    insta::assert_snapshot!(bare.run(&bare.plan(&one()), &[]).shown(), @"
+    --- stderr
+    error: could not work in DIR/bare: it is a bare repository; start from one of its worktrees
+    hint: work from a checkout: git worktree add ../work
+    --- exit 7
+    ");
     let none = World::new(REGATTA);
     let plan = none.plan(&one());
-    let ran = none.regatta_in(&none.outside("home"), ["run".as_ref(), plan.as_os_str()]).exited(7);
-    assert!(ran.stderr.contains("git repository"), "{}", ran.stderr);
+    insta::assert_snapshot!(none.regatta_in(&none.outside("home"), ["run".as_ref(), plan.as_os_str()]).shown(), @"
+    --- stderr
+    error: DIR/home is not in a git repository
+    hint: change to a git repository, or create one: git init
+    --- exit 7
+    ");
     let target = World::new(REGATTA);
-    target.run(&target.plan(&one()), &["--target", "nowhere"]).exited(7).says("nowhere");
+    insta::assert_snapshot!(target.run(&target.plan(&one()), &["--target", "nowhere"]).shown(), @"
+    --- stderr
+    error: there is no branch nowhere to land on
+    hint: name another: --target BRANCH, or `target:` in regatta.yaml
+    --- exit 7
+    ");
     for world in [&empty, &none, &target] {
         assert!(!world.root().join(".regatta").exists(), "nothing was touched");
     }
@@ -160,11 +184,31 @@ fn a_setup_that_fails_is_a_work_failure_and_is_tried_again() {
         "lane: {{ setup: \"echo no luck; if [ -f '{0}' ]; then exit 0; fi; touch '{0}'; exit 9\" }}\n",
         flag.display()
     ));
-    world.run(&world.plan(&task("a", "max_attempts: 2", "echo a >a.txt")), &[]).exited(0).says("no luck");
+    insta::assert_snapshot!(world.run(&world.plan(&task("a", "max_attempts: 2", "echo a >a.txt")), &[]).shown(), @"
+    test → main: 1 task
+        TIME a  will be retried (work): lane.setup `echo no luck; if [ -f 'DIR/flag' ]; then exit 0; fi; touch 'DIR/flag'; exit 9` ended with exit 9: no luck
+        TIME a #2  agent started, process PID
+        TIME a #2  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    ");
     assert_eq!(world.task("a")["attempts"][0]["charged"], true);
     world.assert_tidy();
     fs::remove_file(&flag).unwrap();
-    world.run(&world.plan(&task("b", "max_attempts: 1", "echo b >b.txt")), &[]).exited(1).says("exit 9");
+    insta::assert_snapshot!(world.run(&world.plan(&task("b", "max_attempts: 1", "echo b >b.txt")), &[]).shown(), @"
+    test → main: 1 task
+        TIME b  failed: lane.setup `echo no luck; if [ -f 'DIR/flag' ]; then exit 0; fi; touch 'DIR/flag'; exit 9` ended with exit 9: no luck
+
+    ✕ b failed
+
+    ✕ b failed: lane.setup `echo no luck; if [ -f 'DIR/flag' ]; then exit 0; fi; touch 'DIR/flag'; exit 9` ended with exit 9: no luck
+    1 failed in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     assert_eq!(text(&world.task("b")["state"]), "failed");
 }
 

@@ -101,7 +101,17 @@ fn a_blocked_task_leaves_its_dependents_pending() {
 fn a_rate_limit_parks_the_task_and_charges_nothing() {
     let world = World::new(REGATTA);
     let plan = world.sim(&task("a", "", "limit-once 1\nwrite a.txt a\\n\nreport pass done"));
-    world.run(&plan, &[]).exited(0).says("parked until");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  parked until DATE CLOCK UTC: simulated limit, resets in 1 s
+        TIME a #2  agent started, process PID
+        TIME a #2  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    ");
     let record = world.task("a");
     assert_eq!(attempts(&record).len(), 2);
     assert!(attempts(&record).iter().all(|attempt| attempt["charged"] == false));
@@ -114,7 +124,12 @@ fn a_program_that_is_missing_is_said_before_anything_starts() {
     let world = World::new(REGATTA);
     world.config("agents: { ghost: { kind: command, argv: [no-such-program-anywhere] } }\n");
     let plan = world.plan(&task("a", "agent: ghost", "true"));
-    world.run(&plan, &[]).exited(3).says("no-such-program-anywhere");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @r#"
+    --- stderr
+    error: task a needs the agent ghost, but its program "no-such-program-anywhere" was not found
+    hint: put it on PATH, or correct `agents:` in regatta.yaml; `regatta doctor` shows what is found
+    --- exit 3
+    "#);
     assert!(!world.root().join(".regatta").exists());
 }
 

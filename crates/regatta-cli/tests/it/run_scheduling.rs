@@ -103,8 +103,14 @@ fn groups_and_overlapping_writes_are_serialised_and_others_are_not() {
 fn strict_refuses_overlapping_writes_and_touches_nothing() {
     let world = World::new(REGATTA);
     let overlapping = [task("a", "writes: [src/]", "true"), task("b", "writes: [src/x.rs]", "true")].concat();
-    let ran = world.run(&world.plan(&overlapping), &["--strict"]).exited(2);
-    assert!(ran.stderr.contains("plan.md:"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.run(&world.plan(&overlapping), &["--strict"]).shown(), @"
+    --- stderr
+    DIR/plan.md:11:14: error: `b` writes src/x.rs and `a` in DIR/plan.md:6 writes src, and neither waits for the other
+      hint: add a dependency between them, or run without --strict: they then run one after the other
+    error: 1 mistake found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    ");
     assert!(!world.root().join(".regatta").exists());
     // One after another, they may.
     let ordered = [task("a", "writes: [src/]", "true"), task("b", "deps: [a]\nwrites: [src/x.rs]", "true")];

@@ -54,7 +54,19 @@ fn silence_is_counted_from_the_last_word_on_stderr() {
     let keys = "idle_timeout: 6s\nmax_attempts: 1";
     let word = world.outside("word");
     let script = format!("sleep 0.2; touch '{}'; echo hm >&2; exec sleep 600", word.display());
-    world.run(&world.plan(&task("a", keys, &script)), &[]).exited(1).says("idle");
+    insta::assert_snapshot!(world.run(&world.plan(&task("a", keys, &script)), &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  failed: reached its idle timeout
+
+    ✕ a failed
+
+    ✕ a failed: reached its idle timeout
+    1 failed in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     // Measured from file to file: how long this machine takes for the rest of a run does not matter.
     let when = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).unwrap();
     let alone = when(&world.state_dir().join("runs/a/1/exit.json")).duration_since(when(&word)).unwrap();

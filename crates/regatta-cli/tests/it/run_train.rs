@@ -98,9 +98,14 @@ fn the_culprit_is_ejected_and_named_and_the_others_land() {
     assert_eq!((text(&blocked["phase"]), text(&blocked["outcome"])), ("blocked", "tests"));
     // Fixed outside, it can be tried again.
     say(&world, "true");
-    world.regatta(["land", "retry", "c"]).exited(0).says("c landed on main as");
+    insta::assert_snapshot!(world.regatta(["land", "retry", "c"]).shown(), @"c landed on main as HASH");
     assert_eq!(world.landed("c.txt").as_deref(), Some("c\n"));
-    world.regatta(["land", "retry", "c"]).exited(6).says("cannot be landed again");
+    insta::assert_snapshot!(world.regatta(["land", "retry", "c"]).shown(), @"
+    --- stderr
+    error: c is landed, so it cannot be landed again
+    hint: `regatta requeue c` starts it over in a fresh lane
+    --- exit 6
+    ");
     world.assert_tidy();
 }
 
@@ -263,7 +268,21 @@ fn conflict_marks_that_are_left_do_not_land() {
     world.run(&world.plan(&plan), &["--no-land"]).exited(0);
     land(&world, &["a"]).exited(0);
     land(&world, &["b"]).exited(1);
-    world.run(&world.plan(&plan), &["--resume"]).exited(1).says("conflict marks are left in menu.txt");
+    insta::assert_snapshot!(world.run(&world.plan(&plan), &["--resume"]).shown(), @"
+    test → main: 2 tasks
+        TIME b #2  agent started, process PID
+        TIME b #2  work kept as refs/regatta/salvage/b/1: conflict marks are left in menu.txt
+        TIME b #2  failed: conflict marks are left in menu.txt
+
+    ✓ a landed HASH
+    ✕ b failed
+
+    ✕ b failed: conflict marks are left in menu.txt
+    1 failed, 1 landed in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     assert_eq!(world.landed("menu.txt").as_deref(), Some("salad\n"));
 }
 
@@ -272,13 +291,26 @@ fn what_cannot_be_landed_is_refused_with_the_reason() {
     let world = World::new(REGATTA);
     made_ready(&world, &["a"]);
     world.regatta(["land", "nobody"]).exited(4);
-    world.regatta(["land", "retry", "a"]).exited(6).says("a is done");
+    insta::assert_snapshot!(world.regatta(["land", "retry", "a"]).shown(), @"
+    --- stderr
+    error: a is done, so it cannot be landed again
+    hint: `regatta land a` lands it; `regatta requeue a` starts it over in a fresh lane
+    --- exit 6
+    ");
     land(&world, &["a"]).exited(0);
     land(&world, &["a"]).exited(6).says("a has already landed");
     world.regatta(["land"]).exited(2);
     world.run(&world.plan(&task("empty", "", "true")), &["--no-land"]).exited(0);
-    world.regatta(["land", "empty"]).exited(6).says("nothing to land");
-    world.regatta(["land", "history", "empty"]).exited(0).says("has not been in the train");
+    insta::assert_snapshot!(world.regatta(["land", "empty"]).shown(), @"
+    --- stderr
+    error: empty: it changed nothing, so there is nothing to land
+    hint: `regatta status ID` shows what you can do now
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "history", "empty"]).shown(), @"
+    --- stderr
+    empty has not been in the train
+    ");
 }
 
 #[test]
@@ -295,8 +327,14 @@ fn all_that_is_done_lands_what_others_depend_on_first() {
     assert!(ran.stdout.contains("landed on main as"), "{}", ran.stdout);
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
     world.assert_states(["a landed", "b landed", "empty done", "merged done"]);
-    world.regatta(["land", "--all"]).exited(0).says("nothing to do");
-    world.regatta(["land", "retry", "--all"]).exited(0).says("nothing to do");
+    insta::assert_snapshot!(world.regatta(["land", "--all"]).shown(), @"
+    --- stderr
+    nothing to do
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "retry", "--all"]).shown(), @"
+    --- stderr
+    nothing to do
+    ");
     world.regatta(["land", "--all", "a"]).exited(2);
 }
 
@@ -380,7 +418,19 @@ fn as_many_gates_as_are_allowed_run_at_once_and_no_more() {
     assert_eq!(alive, [true, true], "both are at work, and nobody else");
     let shown = status(&world);
     assert_eq!((&shown["slots"], shown["tests"].as_array().unwrap().len()), (&2.into(), 2), "{shown:#}");
-    world.regatta(["land", "status"]).exited(0).says(", 2 of 2 slots busy");
+    insta::assert_snapshot!(world.regatta(["land", "status"]).shown(), @"
+    train → main (HASH), 5 cars, gate `'DIR/gate.sh'`, 2 of 2 slots busy
+          CAR  PRIORITY  ACTIVITY
+    1  ◐  a    0         under test for TIME in HASH
+    2  ◐  b    0         under test for TIME in HASH
+    3  ◐  c    0         under test for TIME in HASH
+    4  ○  d    0         was tested, or is about to be
+    5  ○  e    0         was tested, or is about to be
+
+    CANDIDATE     SINCE  CONTENT
+    HASH  TIME  main itself
+    HASH  TIME  main + a + b + c
+    ");
     barrier.open();
     landing.wait().exited(1);
     world.assert_states(["a landed", "b landed", "c landed", "d landed", "e blocked"]);

@@ -1,5 +1,6 @@
 //! What screens and short answers say: true at the moment they are read, and no wider than the terminal.
 
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, let_go, task};
 use serde_json::Value;
 
@@ -24,27 +25,9 @@ fn the_live_picture_of_a_run_leaves_nothing_in_the_history_of_the_terminal() {
     assert!(pictures <= 1, "{pictures} pictures are in the history:\n{history}");
 }
 
-/// The whole screen without what differs from run to run: times, hashes, the world's directory. Lines that the terminal
-/// cut are joined again.
-fn masked(world: &World, pane: &Pane<'_>) -> String {
-    let screen = pane.tmux(["capture-pane", "-p", "-J"]);
-    let screen = screen.replace(&world.repo().outside().display().to_string(), "DIR");
-    let is_hash = |word: &str| (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit());
-    let is_time = |word: &str| word.strip_suffix('s').is_some_and(|seconds| seconds.parse::<f64>().is_ok());
-    let mask = |word: &str| match word.trim_end_matches(',') {
-        bare if is_hash(bare) => word.replace(bare, "HASH"),
-        bare if is_time(bare) => word.replace(bare, "TIME"),
-        _ => word.to_owned(),
-    };
-    let line = |line: &str| {
-        let line = line.split(' ').map(mask).collect::<Vec<_>>().join(" ").trim_end().to_owned();
-        // How much space is left beside a time does not matter.
-        match line.split_once(" TIME ") {
-            Some((before, after)) => format!("{} TIME {}", before.trim_end(), after.trim_start()),
-            None => line,
-        }
-    };
-    screen.lines().map(line).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+/// The whole screen. Lines that the terminal cut are joined again.
+fn whole(pane: &Pane<'_>) -> String {
+    shown(pane.tmux(["capture-pane", "-p", "-J"]).trim_end())
 }
 
 #[test]
@@ -61,16 +44,16 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ));
     let pane = Pane::of(&world, (80, 24), "", &format!("run {}", plan.display()));
     pane.until(|screen| screen.contains("hello from the lane") && screen.contains("2 of 4 settled"));
-    insta::assert_snapshot!(masked(&world, &pane), @r"
+    insta::assert_snapshot!(whole(&pane), @"
     screen → main · 2 of 4 settled · 1 running · TIME
     ✕ broken failed                          failed: the agent failed (exit 3)
-    ● waiter running TIME hello from the lane
+    ● waiter running  TIME  hello from the lane
     ○ next   pending                         waits for waiter
     – never  skipped                         skipped: broken did not succeed
     ");
     let_go(&fifo);
     pane.ended(1);
-    insta::assert_snapshot!(masked(&world, &pane), @r"
+    insta::assert_snapshot!(whole(&pane), @r"
     screen → main · 4 of 4 settled · 0 running · TIME
     ✕ broken failed                          failed: the agent failed (exit 3)
     ✓ waiter landed                          landed on main as HASH
@@ -97,7 +80,7 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
     let pane = Pane::of(&world, (110, 70), "", &format!("demo --keep {}", kept.display()));
     pane.until(|screen| screen.contains(" of 10 settled"));
     pane.ended(0);
-    let screen = masked(&world, &pane);
+    let screen = whole(&pane);
     let (screen, rest) = screen.split_once("git log of the scratch repository:\n").unwrap();
     // The first to be done lands first.
     let (log, rest) = rest.split_once("\n\n").unwrap();
@@ -164,9 +147,19 @@ fn directories_that_cannot_be_written_are_refused_before_anything_starts() {
     let file = world.outside("file");
     std::fs::write(&file, "").unwrap();
     let below = file.join("logs").display().to_string();
-    world.run(&plan, &["--log-dir", &below]).exited(2).says("--log-dir").says(&file.display().to_string());
+    insta::assert_snapshot!(world.run(&plan, &["--log-dir", &below]).shown(), @"
+    --- stderr
+    error: --log-dir: cannot create files in DIR/file: not a directory
+    hint: name another directory with --log-dir, or make DIR/file writable
+    --- exit 2
+    ");
     world.config(&format!("lanes_root: {}\n", file.join("lanes").display()));
-    world.run(&plan, &[]).exited(2).says("lanes_root");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    --- stderr
+    error: lanes_root: cannot create files in DIR/file: not a directory
+    hint: name another directory with lanes_root, or make DIR/file writable
+    --- exit 2
+    ");
     assert!(!world.root().join(".regatta/runs").exists(), "nothing was started");
 }
 
@@ -180,12 +173,11 @@ fn the_list_says_what_runs_for_how_long_and_what_it_costs() {
     let run = world.start(&world.plan(&tasks), &["--no-dashboard"]);
     barrier.arrived();
     world.wait_state("b", "landed");
-    let listed = world.regatta(["list"]).exited(0).stdout;
-    let line = |id: &str| listed.lines().find(|line| line.contains(&format!(" {id} "))).unwrap().to_owned();
-    for part in ["running", "Build a boat", "sawing the planks", "s  "] {
-        assert!(line("a").contains(part), "{part:?} in {listed}");
-    }
-    assert!(line("b").contains("$0.25"), "{listed}");
+    insta::assert_snapshot!(world.regatta(["list"]).shown(), @"
+      TASK  STATE    TRY  AGENT  TIME  COST   TITLE         NOW
+    ● a     running  1    sh  TIME  Build a boat  sawing the planks
+    ✓ b     landed   1    sim  TIME ago  $0.25  say hello
+    ");
     let json: Value = serde_json::from_str(&world.regatta(["list", "--json"]).exited(0).stdout).unwrap();
     assert_eq!((&json[0]["doing"], &json[1]["cost_usd"]), (&"sawing the planks".into(), &0.25.into()));
     barrier.open();
@@ -200,9 +192,15 @@ fn a_car_under_test_and_the_checkout_of_its_gate_are_shown_as_that() {
     world.config(&format!("land: {{ test_command: \"sh {}\" }}\n", world.outside("gate.sh").display()));
     let run = world.start(&world.plan(&task("a", "", "echo a >a.txt")), &["--no-dashboard"]);
     barrier.arrived();
-    world.regatta(["list"]).exited(0).says("under test for ");
-    let lanes = world.regatta(["lane", "list"]).exited(0).stdout;
-    assert!(lanes.contains("(gate)") && lanes.lines().any(|line| line.starts_with("a ")), "{lanes}");
+    insta::assert_snapshot!(world.regatta(["list"]).shown(), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE          NOW
+    ◐ a     landing  1    sh  TIME  echo a >a.txt  under test for TIME
+    ");
+    insta::assert_snapshot!(world.regatta(["lane", "list"]).shown(), @"
+    TASK    BASE          HEAD          WHERE
+    (gate)  HASH  HASH  DIR/repo.lanes/.readers/gate-N
+    a  HASH  HASH  DIR/repo.lanes/a
+    ");
     barrier.open();
     run.wait().exited(0);
 }
@@ -214,22 +212,36 @@ fn following_the_log_of_a_task_that_nobody_starts_says_so() {
         world.plan_file("---\nregatta: 1\ntasks:\n  - id: a\n    agent: sh\n    prompt: echo a\n---\n");
     world.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0);
     let pane = Pane::of(&world, (100, 20), "", "logs -f a");
-    pane.until(|screen| screen.contains("a is pending") && screen.contains("no daemon"));
+    insta::assert_snapshot!(pane.shows(&["a is pending"]), @"a is pending; no daemon is running; start one with `regatta daemon start`");
     world.regatta(["cancel", "a"]).exited(0);
-    pane.until(|screen| screen.contains("a: cancelled") && screen.contains("ended 0"));
+    insta::assert_snapshot!(pane.shows(&["ended "]), @"
+    a is pending; no daemon is running; start one with `regatta daemon start`
+    a: cancelled
+    ended 0
+    ");
 }
 
 #[test]
 fn answers_about_a_daemon_and_about_plans_that_are_not_there_are_true() {
     let world = World::new(REGATTA);
     world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
-    let status = world.regatta(["daemon", "status"]).exited(4).stdout;
-    assert!(!status.contains("last progress"), "{status}");
-    world.regatta(["cost", "--plan", "test"]).exited(0);
-    world.regatta(["cost", "--plan", "tset"]).exited(4).says("tset").says("test");
+    insta::assert_snapshot!(world.regatta(["daemon", "status"]).shown(), @"
+    daemon: none
+    --- exit 4
+    ");
+    insta::assert_snapshot!(world.regatta(["cost", "--plan", "test"]).shown(), @"
+    TASK   ATTEMPTS  TOKENS IN  TOKENS OUT  DOLLARS
+    a      1         0          0           $0.00
+    total  1         0          0           $0.00
+    ");
+    insta::assert_snapshot!(world.regatta(["cost", "--plan", "tset"]).shown(), @r#"
+    --- stderr
+    error: no task belongs to a plan "tset"
+    hint: plans with tasks: test
+    --- exit 4
+    "#);
     world.regatta(["daemon", "start"]).exited(0);
-    let stopped = world.regatta(["daemon", "stop"]).exited(0).stdout;
-    assert!(stopped.contains("no agent is running"), "{stopped}");
+    insta::assert_snapshot!(world.regatta(["daemon", "stop"]).shown(), @"stopped; no agent is running");
 }
 
 #[test]

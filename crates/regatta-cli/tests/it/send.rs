@@ -461,21 +461,48 @@ fn who_cannot_be_told_is_refused_with_the_next_step() {
     scene.add("gone", "", PASSES);
     scene.add("child", "deps: [gone]", PASSES);
     world.regatta(["cancel", "gone"]).exited(0);
-    world.regatta(["send", "gone", "x"]).exited(6).says("`regatta retry gone`");
-    world.regatta(["send", "child", "x"]).exited(6).says("`regatta requeue gone`");
+    insta::assert_snapshot!(world.regatta(["send", "gone", "x"]).shown(), @"
+    --- stderr
+    error: gone is cancelled, so no agent would read it
+    hint: run `regatta retry gone` first, then send it
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["send", "child", "x"]).shown(), @"
+    --- stderr
+    error: child is skipped, because gone did not succeed
+    hint: run `regatta requeue gone` first, then send it
+    --- exit 6
+    ");
     world.regatta(["send", "nobody", "x"]).exited(4);
     world.regatta(["send", "gone"]).exited(2);
-    world.regatta(["send", "gone", " "]).exited(2).says("the prompt is empty");
+    insta::assert_snapshot!(world.regatta(["send", "gone", " "]).shown(), @r#"
+    --- stderr
+    error: the prompt is empty
+    hint: say what to do: regatta send ID "…"
+    --- exit 2
+    "#);
     let long = world.outside("long");
     fs::write(&long, "x".repeat(256 * 1024 + 1)).unwrap();
     let file = long.display().to_string();
-    world.regatta(["send", "gone", "--file", &file]).exited(2).says("more than the 256 KiB");
+    insta::assert_snapshot!(world.regatta(["send", "gone", "--file", &file]).shown(), @"
+    --- stderr
+    error: DIR/long has more than the 256 KiB that can be sent
+    hint: put it in a file that the agent can read, and send its path
+    --- exit 2
+    ");
     fs::write(&long, b"\xff").unwrap();
-    world.regatta(["send", "gone", "--file", &file]).exited(2).says("not UTF-8 at byte 0");
-    world
-        .regatta(["send", "gone", "--file", &world.root().display().to_string()])
-        .exited(2)
-        .says("directory");
+    insta::assert_snapshot!(world.regatta(["send", "gone", "--file", &file]).shown(), @"
+    --- stderr
+    error: DIR/long is not UTF-8 at byte 0
+    hint: save it as UTF-8
+    --- exit 2
+    ");
+    insta::assert_snapshot!(world.regatta(["send", "gone", "--file", &world.root().display().to_string()]).shown(), @"
+    --- stderr
+    error: DIR/repo is a directory
+    hint: name a file
+    --- exit 2
+    ");
     assert!(scene.prompts("gone").is_empty() && scene.prompts("child").is_empty());
 }
 
@@ -486,11 +513,14 @@ fn what_is_said_before_the_start_goes_with_it_from_a_file_and_with_dashes() {
     scene.add("a", "", PASSES);
     let file = world.outside("said");
     fs::write(&file, "--from $(a file)\nand 'more'\n").unwrap();
-    world
-        .regatta(["send", "a", "--file", &file.display().to_string()])
-        .exited(0)
-        .says("delivered when it starts");
-    world.regatta(["send", "a", "-- --help me"]).exited(0).says("number 2");
+    insta::assert_snapshot!(world.regatta(["send", "a", "--file", &file.display().to_string()]).shown(), @"
+    sent to a, which is pending: delivered when it starts
+    no daemon is running; start one with `regatta daemon start`
+    ");
+    insta::assert_snapshot!(world.regatta(["send", "a", "-- --help me"]).shown(), @"
+    sent to a, which is pending: delivered as number 2 of the waiting messages
+    no daemon is running; start one with `regatta daemon start`
+    ");
     let status = world.regatta(["status", "a"]).exited(0);
     status.says("prompt 1  queued").says("--from $(a file) and 'more'");
     let daemon = world.daemon();

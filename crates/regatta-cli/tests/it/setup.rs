@@ -68,12 +68,15 @@ fn a_file_that_is_the_user_s_or_was_edited_is_left_alone() {
     fs::write(&command, "mine\n").expect("it can be written");
     fs::write(world.root().join(".mcp.json"), "{\"mcpServers\": {\"docs\": {\"command\": \"docs-mcp\"}}}")
         .unwrap();
-    let ran = world.regatta(["setup", "claude"]).exited(6);
-    assert!(
-        ran.stderr.contains("left alone .claude/commands/regatta-run.md: it was edited, or is your own file"),
-        "{}",
-        ran.stderr
-    );
+    insta::assert_snapshot!(world.regatta(["setup", "claude"]).shown(), @"
+    wrote .claude/skills/regatta/SKILL.md
+    wrote .claude/commands/regatta-report.md
+    wrote .claude/commands/regatta-review.md
+    wrote .mcp.json
+    --- stderr
+    left alone .claude/commands/regatta-run.md: it was edited, or is your own file; `mv DIR/repo/.claude/commands/regatta-run.md DIR/repo/.claude/commands/regatta-run.md.mine` makes room for Regatta's
+    --- exit 6
+    ");
     assert_eq!(fs::read_to_string(&command).unwrap(), "mine\n");
     let servers: Value =
         serde_json::from_str(&fs::read_to_string(world.root().join(".mcp.json")).unwrap()).unwrap();

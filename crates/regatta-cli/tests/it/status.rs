@@ -79,8 +79,11 @@ fn an_id_is_found_by_a_unique_beginning_without_regard_to_case() {
         .run_plan("---\nregatta: 1\ntasks:\n  - { id: goodbye, agent: sh, prompt: \"true\" }\n---\n")
         .exited(0);
     assert_eq!(world.regatta(["status", "good", "--json"]).exited(0).json()["id"], "good");
-    let both = world.regatta(["status", "goo", "--json"]).exited(2);
-    assert!(both.error()["error"].as_str().unwrap().contains("good, goodbye"));
+    insta::assert_snapshot!(world.regatta(["status", "goo", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"\"goo\" matches good, goodbye","hint":"type more of the id","next":[{"text":"type more of the id"}]}
+    --- exit 2
+    "#);
 }
 
 #[test]
@@ -92,6 +95,9 @@ fn ids_that_are_none_are_not_found_and_nothing_else_happens() {
     }
     world.regatta(["status", "--", "--help"]).exited(4);
     assert!(world.regatta(["status", "--help"]).exited(0).stdout.contains("Usage: regatta status"));
-    let none = World::new(REGATTA).regatta(["status", "x", "--json"]).exited(4);
-    assert!(none.error()["error"].as_str().unwrap().contains("no store"), "{}", none.stderr);
+    insta::assert_snapshot!(World::new(REGATTA).regatta(["status", "x", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":4,"error":"there is no store at DIR/repo/.regatta/regatta.db yet","hint":"`regatta run PLAN` and `regatta init` create one","next":[{"text":"`regatta run PLAN` and `regatta init` create one"}]}
+    --- exit 4
+    "#);
 }

@@ -14,21 +14,41 @@ fn write_file(world: &World, id: &str, keys: &str) -> std::path::PathBuf {
 #[test]
 fn the_first_run_decides_and_a_later_checkout_changes_nothing() {
     let world = World::new(REGATTA);
-    world.run(&write_file(&world, "a", ""), &[]).exited(0).says("landed on main as");
+    insta::assert_snapshot!(world.run(&write_file(&world, "a", ""), &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    ");
     world.repo().git(["switch", "-q", "-c", "feature"]);
     let before = world.repo().rev("feature");
-    world
-        .run(&write_file(&world, "b", ""), &[])
-        .exited(0)
-        .says("lands on main; you are on feature; set `target:` in regatta.yaml to change it")
-        .says("landed on main as");
+    insta::assert_snapshot!(world.run(&write_file(&world, "b", ""), &[]).shown(), @"
+    test → main: 1 task
+        TIME b  agent started, process PID
+        TIME b  landed on main as HASH
+
+    ✓ b landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    lands on main; you are on feature; set `target:` in regatta.yaml to change it
+    ");
     world.run(&write_file(&world, "c", ""), &["--no-land"]).exited(0);
-    world.regatta(["land", "c"]).exited(0).says("landed on main as");
+    insta::assert_snapshot!(world.regatta(["land", "c"]).shown(), @"c landed on main as HASH");
     assert_eq!(world.repo().rev("feature"), before, "it is nobody's target");
     for file in ["a.txt", "b.txt", "c.txt"] {
         assert!(world.landed(file).is_some(), "{file} is on main");
     }
-    world.regatta(["land", "status"]).exited(0).says("train → main");
+    insta::assert_snapshot!(world.regatta(["land", "status"]).shown(), @"
+    train → main (HASH), 0 cars, no gate
+
+    ✓ c landed on main as HASH TIME ago
+    ✓ b landed on main as HASH TIME ago
+    ✓ a landed on main as HASH TIME ago
+    ");
     world.regatta(["doctor"]).says("as the first run decided");
     world.regatta(["top", "--once", "--json"]).exited(0).says("\"target\": \"main\"");
     world.regatta(["status", "b"]).exited(0).says(&format!("{} on main", world.repo().rev("main~1")));
@@ -55,11 +75,29 @@ fn the_default_of_origin_is_the_target_if_it_exists_here() {
     world.repo().git(["remote", "add", "origin", source.root().to_str().unwrap()]);
     world.repo().git(["switch", "-q", "-c", "feature"]);
     world.repo().git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
-    world.run(&write_file(&world, "a", ""), &[]).exited(0).says("landed on main as");
+    insta::assert_snapshot!(world.run(&write_file(&world, "a", ""), &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    lands on main; you are on feature; set `target:` in regatta.yaml to change it
+    ");
     let other = World::new(REGATTA);
     other.repo().git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
     other.repo().git(["switch", "-q", "-c", "feature"]);
-    other.run(&write_file(&other, "a", ""), &[]).exited(0).says("landed on feature as");
+    insta::assert_snapshot!(other.run(&write_file(&other, "a", ""), &[]).shown(), @"
+    test → feature: 1 task
+        TIME a  agent started, process PID
+        TIME a  landed on feature as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on feature
+    ");
 }
 
 #[test]
@@ -68,12 +106,35 @@ fn a_target_that_is_gone_is_refused_until_another_is_named() {
     world.run(&write_file(&world, "a", "auto_land: false"), &[]).exited(0);
     world.repo().git(["branch", "-m", "main", "trunk"]);
     let plan = write_file(&world, "b", "");
-    world.run(&plan, &[]).exited(6).says("lands on main").says("`target: BRANCH` in regatta.yaml");
-    world.regatta(["land", "a"]).exited(6).says("lands on main");
-    world.regatta(["daemon", "start"]).exited(6).says("lands on main");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    --- stderr
+    error: this project lands on main, and there is no branch main any more
+    hint: choose another with `target: BRANCH` in regatta.yaml, or bring it back: git branch main COMMIT
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "a"]).shown(), @"
+    --- stderr
+    error: this project lands on main, and there is no branch main any more
+    hint: choose another with `target: BRANCH` in regatta.yaml, or bring it back: git branch main COMMIT
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["daemon", "start"]).shown(), @"
+    --- stderr
+    error: this project lands on main, and there is no branch main any more
+    hint: choose another with `target: BRANCH` in regatta.yaml, or bring it back: git branch main COMMIT
+    --- exit 6
+    ");
     world.regatta(["doctor"]).exited(3).says("there is no branch main any more");
     world.config("target: trunk\n");
-    world.run(&plan, &[]).exited(0).says("landed on trunk as");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → trunk: 1 task
+        TIME b  agent started, process PID
+        TIME b  landed on trunk as HASH
+
+    ✓ b landed HASH
+
+    1 landed in TIME on trunk
+    ");
 }
 
 #[test]
@@ -81,9 +142,9 @@ fn the_daemon_says_on_what_it_lands_and_keeps_to_it() {
     let world = World::new(REGATTA);
     let mut daemon = world.daemon();
     world.repo().git(["switch", "-q", "-c", "feature"]);
-    world.regatta(["daemon", "status"]).exited(0).says("lands on main");
+    insta::assert_snapshot!(world.regatta(["daemon", "status"]).shown(), @"daemon: alive, lands on main, process PID, up for TIME, last awake TIME ago");
     world.config("target: feature\n");
-    world.regatta(["land", "status"]).exited(0).says("train → main");
+    insta::assert_snapshot!(world.regatta(["land", "status"]).shown(), @"train → main (HASH), 0 cars, no gate");
     world.regatta(["doctor"]).says("feature, as configured; the daemon lands on main");
     daemon.signal("HUP");
     daemon.wait_line("the target stays main");
@@ -97,8 +158,22 @@ fn landing_by_pull_requests_is_refused_before_anything_runs() {
     let world = World::new(REGATTA);
     world.config("land:\n  strategy: pr\n");
     let plan = write_file(&world, "a", "");
-    world.run(&plan, &[]).exited(2).says("regatta.yaml:2:13").says("not supported yet");
-    world.regatta(["land", "a"]).exited(2).says("regatta.yaml:2:13");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @r#"
+    --- stderr
+    regatta.yaml:2:13: error: `strategy` must be one of rebase, squash, merge, found "pr"
+      hint: landing by pull requests is not supported yet; `rebase` is the default
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    "#);
+    insta::assert_snapshot!(world.regatta(["land", "a"]).shown(), @r#"
+    --- stderr
+    regatta.yaml:2:13: error: `strategy` must be one of rebase, squash, merge, found "pr"
+      hint: landing by pull requests is not supported yet; `rebase` is the default
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    "#);
     assert!(!world.root().join(".regatta").exists(), "nothing was touched");
     let page =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md")).unwrap();

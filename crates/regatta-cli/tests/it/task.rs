@@ -132,8 +132,11 @@ fn what_a_member_holds_is_cancelled_when_it_lets_go() {
     let _jerry = world.join("Jerry", "developer");
     push(&world, "t", &[]);
     claim(&world, "Jerry");
-    let asked = world.regatta(["cancel", "t", "--json"]).exited(6);
-    assert!(asked.error()["error"].as_str().is_some_and(|why| why.contains("held by Jerry")), "{asked:?}");
+    insta::assert_snapshot!(world.regatta(["cancel", "t", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"t is held by Jerry, who got a message; the request to cancel it is recorded","hint":"it is cancelled when Jerry gives it back; `regatta crew unregister Jerry` forces that","next":[{"text":"it is cancelled when Jerry gives it back; `regatta crew unregister Jerry` forces that"}]}
+    --- exit 6
+    "#);
     let told = world.regatta(["msg", "inbox", "--as", "Jerry", "--json"]).exited(0).json();
     assert!(told[0]["text"].as_str().is_some_and(|text| text.starts_with("t is to be cancelled")), "{told}");
     assert_eq!(board(&world), ["t claimed Jerry"]);

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use regatta_testkit::daemon::{DEADLINE, is_alive, signal, until, within};
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, let_go};
 
 use crate::REGATTA;
@@ -73,6 +74,13 @@ impl<'a> Pane<'a> {
         found.unwrap_or_else(|| panic!("it never came to that:\n{last}"))
     }
 
+    /// Waits for a screen with all these parts. Returns it whole, for a snapshot.
+    #[track_caller]
+    pub(crate) fn shows(&self, parts: &[&str]) -> String {
+        let screen = |screen: &str| shown(screen.trim_end());
+        screen(&self.until(|text| parts.iter().all(|part| screen(text).contains(part))))
+    }
+
     pub(crate) fn keys(&self, keys: &[&str]) {
         self.tmux(["send-keys"].iter().chain(keys));
     }
@@ -116,28 +124,81 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     let fifo = world.fifo("go");
     let path = plan(&world, &fifo);
     let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
-    let pane = Pane::start(&world, (80, 24), "", "");
-    let text = pane.until(|text| text.contains("● waiter") && text.contains("\nhello from the lane"));
-    assert!(text.contains("Waits for a word") && text.contains("○ other"), "{text}");
-    assert!(text.contains("waits for waiter"), "{text}");
+    let pane = Pane::start(&world, (80, 10), "", "");
+    insta::assert_snapshot!(pane.shows(&["running  TIME  hello from the lane", "\nhello from the lane"]), @"
+    repo → main  ● 1 running  ○ 1 pending
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸● waiter running  TIME  hello from the lane
+     ○ other  pending                      waits for waiter
+
+    ── waiter: Waits for a word · attempt 1 by sh ──────────────────────────────────
+    hello from the lane
+
+
+    Enter detail  l logs  d diff  / filter  s send  m msg  C cancel  ? help  q quit
+    ");
     // The filter, while it is typed.
     pane.keys(&["/", "oth"]);
     pane.until(|text| text.contains("○ other") && !text.contains("● waiter"));
     pane.keys(&["er"]);
-    pane.until(|text| text.contains("/other"));
+    insta::assert_snapshot!(pane.shows(&["/other", "not started yet"]), @"
+    repo → main  ● 1 running  ○ 1 pending
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸○ other pending                      waits for waiter
+
+
+    ── other: echo other ───────────────────────────────────────────────────────────
+    not started yet: waits for waiter
+
+
+    /other
+    ");
     pane.keys(&["Escape"]);
-    pane.until(|text| text.contains("▸● waiter"));
+    pane.shows(&["▸● waiter"]);
     // Detail and back.
     pane.keys(&["Enter"]);
-    pane.until(|text| text.contains("waiter: detail · running") && text.contains("attempt 1 sh"));
+    insta::assert_snapshot!(pane.shows(&["waiter: detail · running", "attempt 1 sh"]), @"
+    repo → main  ● 1 running  ○ 1 pending
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ── waiter: detail · running TIME · 1 line below ──
+    ● waiter  Waits for a word
+    state     running (TIME ago)
+    agent     sh
+    from      DIR/plan.md:5
+    lane      DIR/repo.lanes/waiter
+    attempt 1 sh · running for TIME
+    Enter detail  l logs  d diff  s send  m msg  C cancel  ? help  Esc back
+    ");
     pane.keys(&["Escape"]);
     // No means no.
     pane.keys(&["C"]);
-    pane.until(|text| text.contains("cancel waiter? its agent and everything it started are stopped"));
+    insta::assert_snapshot!(pane.shows(&["cancel waiter?", "\nhello from the lane"]), @"
+    repo → main  ● 1 running  ○ 1 pending
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸● waiter running  TIME  hello from the lane
+     ○ other  pending                      waits for waiter
+
+    ── waiter: Waits for a word · attempt 1 by sh ──────────────────────────────────
+    hello from the lane
+
+    cancel waiter? its agent and everything it started are stopped; its work stays
+    in its lane  [y/n]
+    ");
     pane.keys(&["n"]);
-    pane.until(|text| text.contains("nothing was done"));
+    pane.shows(&["nothing was done"]);
     pane.keys(&["C", "y"]);
-    pane.until(|text| text.contains("– waiter") && text.contains("– other"));
+    insta::assert_snapshot!(pane.shows(&["▸– waiter", "– other", "\nhello from the lane"]), @"
+    repo → main
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+     – other  skipped                      dependency waiter
+    ▸– waiter cancelled                    by ada
+
+    ── waiter: Waits for a word · attempt 1 by sh ──────────────────────────────────
+    hello from the lane
+
+
+    waiter will be cancelled by the run that holds it
+    ");
     assert_eq!(world.regatta(["status", "waiter", "--json"]).exited(0).json()["state"], "cancelled");
     pane.keys(&["q"]);
     pane.ended(0);
@@ -146,15 +207,24 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
 #[test]
 fn the_terminal_is_given_back_when_it_is_ended_or_stopped() {
     let world = World::new(REGATTA);
-    let pane = Pane::start(&world, (80, 24), "", "");
-    pane.until(|text| text.contains("no tasks yet"));
+    let pane = Pane::start(&world, (80, 8), "", "");
+    insta::assert_snapshot!(pane.shows(&["no tasks yet"]), @r#"
+    repo → main  no tasks yet
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    no tasks yet; `regatta run PLAN` or `regatta add "PROMPT"` adds some
+
+
+    ── transcript ──────────────────────────────────────────────────────────────────
+
+    / filter  ? help  q quit
+    "#);
     let on = || pane.tmux(["display-message", "-p", "#{alternate_on}"]).trim() == "1";
     assert!(on());
     let pid = pane.pid();
     signal(pid, "TSTP");
     until("it has stopped and left the screen", || (!on()).then_some(()));
     signal(pid, "CONT");
-    pane.until(|text| text.contains("no tasks yet"));
+    pane.shows(&["no tasks yet"]);
     assert!(on() && is_alive(pid));
     signal(pid, "TERM");
     pane.ended(130);
@@ -172,11 +242,29 @@ fn the_terminal_is_given_back_after_a_defect() {
 #[test]
 fn a_defect_of_one_key_does_not_end_it() {
     let world = World::after_plan(REGATTA);
-    let pane = Pane::start(&world, (100, 24), "REGATTA_FAILPOINT=panic@top-change", "");
-    pane.until(|text| text.contains("✕ broken"));
+    let pane = Pane::start(&world, (100, 18), "REGATTA_FAILPOINT=panic@top-change", "");
+    pane.shows(&["✕ broken"]);
     pane.keys(&["n", "p"]);
-    let text = pane.until(|text| text.contains("a bug in `regatta top`"));
-    assert!(text.contains("▸✕ broken"), "{text}");
+    insta::assert_snapshot!(pane.shows(&["a bug in `regatta top`", "✓ finished"]), @"
+    repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✕ broken sim       failed                       the agent reported block: The oven is cold
+     ✓ script sh        landed                       Run a script
+     ✓ good   sim       landed                $0.25  Do something good
+     – after  sim       skipped                      dependency broken
+    ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────────────────────────
+
+    the oven is cold
+
+    ● Bash regatta done --verdict block
+
+    broken attempt 1: verdict block recorded
+
+    the oven is cold
+
+    ✓ finished · 2 turns · $0.0000
+    that did not work: a bug in `regatta top`; the command may work
+    ");
     assert_eq!(pane.tmux(["display-message", "-p", "#{alternate_on}"]).trim(), "1");
     pane.keys(&["q"]);
     pane.ended(0);
@@ -186,11 +274,57 @@ fn a_defect_of_one_key_does_not_end_it() {
 fn it_goes_along_with_the_size_of_the_terminal() {
     let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (80, 24), "", "");
-    pane.until(|text| text.contains("✓ good"));
+    insta::assert_snapshot!(pane.shows(&["✓ good", "$0.25  Do", "✓ finished"]), @"
+    repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✕ broken failed                       the agent reported block: The oven is co…
+     ✓ script landed                       Run a script
+     ✓ good   landed                $0.25  Do something good
+     – after  skipped                      dependency broken
+    ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────
+    ▸ started, sim
+
+    the oven is cold
+
+    ● Bash regatta done --verdict block
+
+    broken attempt 1: verdict block recorded
+
+    the oven is cold
+
+    ✓ finished · 2 turns · $0.0000
+
+
+
+
+
+    Enter detail  l logs  d diff  / filter  s send  m msg  t retry  ? help  q quit
+    ");
     pane.tmux(["resize-window", "-x", "30", "-y", "6"]);
-    pane.until(|text| text.contains("too small: 30×6"));
-    pane.tmux(["resize-window", "-x", "150", "-y", "40"]);
-    pane.until(|text| text.lines().any(|line| line.contains("✓ good") && line.contains('│')));
+    insta::assert_snapshot!(pane.shows(&["too small: 30×6"]), @"too small: 30×6, at least 40×8");
+    pane.tmux(["resize-window", "-x", "150", "-y", "20"]);
+    insta::assert_snapshot!(pane.shows(&["✓ good", "│✓ finished"]), @"
+    repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✕ broken failed                       the agent reported block: The …│── broken: Cannot succeed · attempt 1 by sim ──────────────────────────────────
+     ✓ script landed                       Run a script                   │▸ started, sim
+     ✓ good   landed                $0.25  Do something good              │
+     – after  skipped                      dependency broken              │the oven is cold
+                                                                          │
+                                                                          │● Bash regatta done --verdict block
+                                                                          │
+                                                                          │broken attempt 1: verdict block recorded
+                                                                          │
+                                                                          │the oven is cold
+                                                                          │
+                                                                          │✓ finished · 2 turns · $0.0000
+                                                                          │
+                                                                          │
+                                                                          │
+                                                                          │
+                                                                          │
+    Enter detail  l logs  d diff  / filter  s send  m msg  t retry  R requeue  ? help  q quit
+    ");
     pane.keys(&["q"]);
     pane.ended(0);
 }
@@ -199,10 +333,34 @@ fn it_goes_along_with_the_size_of_the_terminal() {
 fn read_only_has_no_key_that_changes_anything() {
     let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (80, 24), "", "--read-only");
-    pane.until(|text| text.contains("read-only") && text.contains("✕ broken"));
+    pane.shows(&["read-only", "✕ broken"]);
     pane.keys(&["t", "R", "y", "m", "?"]);
-    let help = pane.until(|text| text.contains("this help"));
-    assert!(!help.contains("requeue") && !help.contains("message:"), "{help}");
+    insta::assert_snapshot!(pane.shows(&["this help"]), @"
+    repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost                   read-only
+     j k ↓ ↑          next and previous line
+     g G Home End     first and last line
+     ^d ^u PgDn PgUp  half a screen down and up
+     Tab ⇧Tab ← →     next and previous pane, or column
+     1–6              lanes, board, train, crew, events, cost
+     Enter            everything about the task: attempts, verdicts, evidence
+     l                its whole transcript
+     d                what it changed
+     n                next task that needs you
+     /                only tasks with these words in id, title, state or agent
+     Esc              back; clear the filter
+     ? ^l ^z          this help; redraw; suspend
+     q ^c             quit; agents keep running
+
+
+
+
+
+
+
+
+    Esc back
+    ");
     pane.keys(&["Escape", "q"]);
     pane.ended(0);
     assert_eq!(world.regatta(["status", "broken", "--json"]).exited(0).json()["state"], "failed");
@@ -211,13 +369,31 @@ fn read_only_has_no_key_that_changes_anything() {
 #[test]
 fn a_refusal_says_what_the_command_says() {
     let world = World::after_plan(REGATTA);
-    let pane = Pane::start(&world, (100, 24), "", "");
-    pane.until(|text| text.contains("✕ broken"));
+    let pane = Pane::start(&world, (100, 19), "", "");
+    pane.shows(&["✕ broken"]);
     // Its state does not allow parking.
     pane.keys(&["n", "p"]);
-    pane.until(|text| {
-        text.contains("broken failed, so it cannot be parked") && text.contains("regatta retry")
-    });
+    insta::assert_snapshot!(pane.shows(&["cannot be parked", "✓ finished"]), @"
+    repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✕ broken sim       failed                       the agent reported block: The oven is cold
+     ✓ script sh        landed                       Run a script
+     ✓ good   sim       landed                $0.25  Do something good
+     – after  sim       skipped                      dependency broken
+    ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────────────────────────
+
+    the oven is cold
+
+    ● Bash regatta done --verdict block
+
+    broken attempt 1: verdict block recorded
+
+    the oven is cold
+
+    ✓ finished · 2 turns · $0.0000
+    broken failed, so it cannot be parked; `regatta retry broken` tries again in its lane; `regatta
+    requeue broken` starts it over in a fresh lane
+    ");
     pane.keys(&["q"]);
     pane.ended(0);
 }
@@ -230,9 +406,19 @@ fn what_agents_print_is_never_obeyed() {
         "---\nregatta: 1\ntasks:\n  - id: evil\n    agent: sh\n    title: \"e\\e]2;owned\\avil\"\n    prompt: |\n      {evil}\n---\n"
     );
     world.run_plan(&plan);
-    let pane = Pane::start(&world, (80, 24), "", "");
-    let text = pane.until(|text| text.contains("\nlast"));
-    assert!(text.contains("one �]0;owned� �[2J two � three"), "{text}");
+    let pane = Pane::start(&world, (80, 10), "", "");
+    insta::assert_snapshot!(pane.shows(&["\nlast"]), @"
+    repo → main  ✓ 1 done
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✓ evil done                         e ]2;owned vil
+
+
+    ── evil: e ]2;owned vil · attempt 1 by sh ──────────────────────────────────────
+    one �]0;owned� �[2J two � three
+    last
+
+    Enter detail  l logs  d diff  / filter  s send  R requeue  ? help  q quit
+    ");
     assert!(!pane.tmux(["display-message", "-p", "#{pane_title}"]).contains("owned"));
     pane.keys(&["q"]);
     pane.ended(0);
@@ -248,7 +434,7 @@ fn without_colour_there_is_none() {
         ("", "", true),
     ] {
         let pane = Pane::start(&world, (80, 24), variables, flags);
-        pane.until(|text| text.contains("✓ good") && text.contains("▸✕ broken"));
+        pane.shows(&["✓ good", "▸✕ broken"]);
         let painted = pane.tmux(["capture-pane", "-p", "-e"]);
         let has_color = painted.split("\x1b[").skip(1).any(|part| {
             let codes = part.split('m').next().unwrap_or_default();
@@ -263,19 +449,42 @@ fn without_colour_there_is_none() {
 #[test]
 fn where_nothing_can_be_drawn_a_sentence_says_so() {
     let world = World::after_plan(REGATTA);
-    let refused = world.regatta(["top"]).exited(2);
-    assert!(
-        refused.stderr.contains("needs a terminal") && refused.stderr.contains("--once"),
-        "{}",
-        refused.stderr
-    );
-    let json = world.regatta(["top", "--json"]).exited(2).error();
-    assert!(json["hint"].as_str().unwrap().contains("regatta list -w --json"), "{json}");
+    insta::assert_snapshot!(world.regatta(["top"]).shown(), @"
+    --- stderr
+    error: regatta top needs a terminal
+    hint: `regatta list -w` and `regatta events -f` need no terminal; `regatta top --once` prints one screen
+    --- exit 2
+    ");
+    insta::assert_snapshot!(world.regatta(["top", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"the live screen cannot be JSON","hint":"`regatta top --once --json` prints one document; `regatta list -w --json` and `regatta events -f --json` keep printing","next":[{"text":"`regatta top --once --json` prints one document; `regatta list -w --json` and `regatta events -f --json` keep printing"}]}
+    --- exit 2
+    "#);
     let pane = Pane::start(&world, (100, 24), "TERM=dumb", "");
-    pane.until(|text| text.contains("TERM=dumb") && text.contains("hint:") && text.contains("ended 2"));
+    insta::assert_snapshot!(pane.shows(&["ended "]), @"
+    error: this terminal cannot draw a screen (TERM=dumb)
+    hint: `regatta list -w` and `regatta events -f` need no terminal; `regatta top --once` prints one sc
+    reen
+    ended 2
+    ");
     drop(pane);
-    world.regatta(["top", "--size", "80x24"]).exited(2);
-    world.regatta(["top", "--once", "--size", "80"]).exited(2);
+    insta::assert_snapshot!(world.regatta(["top", "--size", "80x24"]).shown(), @"
+    --- stderr
+    error: the following required arguments were not provided:
+      --once
+
+    Usage: regatta top --once --size <WxH>
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    insta::assert_snapshot!(world.regatta(["top", "--once", "--size", "80"]).shown(), @"
+    --- stderr
+    error: invalid value '80' for '--size <WxH>': expected a width and a height, such as 80x24
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
 }
 
 #[test]
@@ -283,10 +492,32 @@ fn one_picture_and_one_document() {
     let world = World::after_plan(REGATTA);
     let text = world.regatta(["top", "--once", "--size", "80x24"]).exited(0).stdout;
     assert_eq!(text.lines().count(), 24);
-    for part in ["✓ good", "✕ broken", "– after", "reported block: The oven", "$0.25 today"] {
-        assert!(text.contains(part), "{part:?} in\n{text}");
-    }
-    assert!(!text.contains('\x1b'));
+    insta::assert_snapshot!(shown(&text), @"
+    repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✕ broken failed                       the agent reported block: The oven is co…
+     ✓ script landed                       Run a script
+     ✓ good   landed                $0.25  Do something good
+     – after  skipped                      dependency broken
+    ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────
+    ▸ started, sim
+
+    the oven is cold
+
+    ● Bash regatta done --verdict block
+
+    broken attempt 1: verdict block recorded
+
+    the oven is cold
+
+    ✓ finished · 2 turns · $0.0000
+
+
+
+
+
+    Enter detail  l logs  d diff  / filter  s send  m msg  t retry  ? help  q quit
+    ");
     let document = world.regatta(["leader", "--once", "--json"]).exited(0).json();
     assert_eq!(document["counts"]["failed"], 1);
     assert_eq!(document["today"]["tokens_in"], 10);
@@ -296,7 +527,16 @@ fn one_picture_and_one_document() {
     assert_eq!(ids, ["after", "broken", "good", "script"]);
     // Before there are any tasks the picture is empty.
     let empty = World::new(REGATTA);
-    assert!(empty.regatta(["top", "--once"]).exited(0).stdout.contains("no tasks yet"));
+    insta::assert_snapshot!(empty.regatta(["top", "--once", "--size", "80x8"]).shown(), @r#"
+    repo → main  no tasks yet
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    no tasks yet; `regatta run PLAN` or `regatta add "PROMPT"` adds some
+
+
+    ── transcript ──────────────────────────────────────────────────────────────────
+
+    / filter  ? help  q quit
+    "#);
 }
 
 #[test]
@@ -305,16 +545,61 @@ fn what_it_says_is_seen_as_it_is_said() {
     let fifo = world.fifo("go");
     let path = world.waiting_plan(&fifo);
     let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
-    let pane = Pane::start(&world, (80, 24), "", "");
-    pane.until(|text| text.contains("\nhello"));
+    let pane = Pane::start(&world, (80, 14), "", "");
+    pane.shows(&["\nhello"]);
     pane.keys(&["l"]);
-    pane.until(|text| text.contains("Esc back") && text.contains("\nhello"));
+    insta::assert_snapshot!(pane.shows(&["Esc back", "\nhello"]), @"
+    repo → main  ● 1 running
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ── waiter: Wait for a word · attempt 1 by sh ───────────────────────────────────
+    hello
+
+
+
+
+
+
+
+
+
+    Enter detail  l logs  d diff  s send  m msg  C cancel  ? help  Esc back
+    ");
     let_go(&fifo);
-    pane.until(|text| text.contains("\nbye"));
+    pane.shows(&["\nbye"]);
     pane.keys(&["Escape"]);
-    pane.until(|text| text.contains("✓ waiter") && text.contains("landed"));
+    insta::assert_snapshot!(pane.shows(&["✓ waiter", "landed", "\nbye"]), @"
+    repo → main  ✓ 1 done
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸✓ waiter landed                       Wait for a word
+
+
+    ── waiter: Wait for a word · attempt 1 by sh ───────────────────────────────────
+    hello
+    bye
+
+
+
+
+
+    Enter detail  l logs  d diff  / filter  s send  R requeue  ? help  q quit
+    ");
     pane.keys(&["d"]);
-    pane.until(|text| text.contains("+++ b/waiter.txt"));
+    insta::assert_snapshot!(pane.shows(&["+++ b/waiter.txt"]), @"
+    repo → main  ✓ 1 done
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ── waiter: what it changed · landed ────────────────────────────────────────────
+    diff --git a/waiter.txt b/waiter.txt
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/waiter.txt
+    @@ -0,0 +1 @@
+    +x
+
+
+
+    Enter detail  l logs  d diff  s send  R requeue  ? help  Esc back
+    ");
     pane.keys(&["q", "q"]);
     pane.ended(0);
 }
@@ -328,11 +613,41 @@ fn the_diff_of_a_live_agent_is_read_again() {
         "---\nregatta: 1\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      {script}\n---\n"
     ));
     let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
-    let pane = Pane::start(&world, (80, 24), "", "");
-    pane.until(|text| text.contains("waiter") && text.contains("running"));
+    let pane = Pane::start(&world, (80, 14), "", "");
+    pane.shows(&["waiter", "running"]);
     pane.keys(&["d"]);
-    pane.until(|text| text.contains("+one"));
+    insta::assert_snapshot!(pane.shows(&["running TIME", "+one"]), @"
+    repo → main  ● 1 running
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ── waiter: what it changed · running TIME ──
+    diff --git a/x.txt b/x.txt
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/x.txt
+    @@ -0,0 +1 @@
+    +one
+
+
+
+    Enter detail  l logs  d diff  s send  m msg  C cancel  ? help  Esc back
+    ");
     let_go(&fifo);
-    pane.until(|text| text.contains("+two"));
+    insta::assert_snapshot!(pane.shows(&["running TIME", "+two"]), @"
+    repo → main  ● 1 running
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ── waiter: what it changed · running TIME ──
+    diff --git a/x.txt b/x.txt
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/x.txt
+    @@ -0,0 +1,2 @@
+    +one
+    +two
+
+
+    Enter detail  l logs  d diff  s send  m msg  C cancel  ? help  Esc back
+    ");
     let_go(&fifo);
 }

@@ -30,8 +30,38 @@ fn a_suspicion_is_known_however_long_ago_it_came_up() {
     let plan = world.outside("many.md");
     std::fs::write(&plan, format!("---\nregatta: 1\ntasks:\n{many}---\n")).unwrap();
     world.regatta(["enqueue", plan.to_str().unwrap()]).exited(0);
-    let text = world.regatta(["top", "--once", "--size", "120x30"]).exited(0).stdout;
-    assert!(text.contains("⚠ silence: no output for 0.2s"), "{text}");
+    insta::assert_snapshot!(world.regatta(["top", "--once", "--size", "120x30"]).shown(), @"
+    repo → main  ● 1 running  ○ 1200 pending
+    [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
+    ▸● a    claude    running  TIME  ⚠ silence: no output for TIME while no tool is running
+     ○ t0   sh        pending                      true
+     ○ t1   sh        pending                      true
+     ○ t2   sh        pending                      true
+     ○ t3   sh        pending                      true
+     ○ t4   sh        pending                      true
+     ○ t5   sh        pending                      true
+     ○ t6   sh        pending                      true
+     ○ t7   sh        pending                      true
+     ○ t8   sh        pending                      true
+     ○ t9   sh        pending                      true
+     ○ t10  sh        pending                      true
+     ○ t11  sh        pending                      true
+    ── a: do it · attempt 1 by claude ──────────────────────────────────────────────────────────────────────────────────────
+
+
+
+
+
+
+
+
+
+
+
+
+
+    Enter detail  l logs  d diff  / filter  s send  m msg  C cancel  ? help  q quit
+    ");
     let document: Value =
         serde_json::from_str(&world.regatta(["top", "--once", "--json"]).exited(0).stdout).unwrap();
     let found = document["tasks"].as_array().unwrap().iter().find(|task| task["id"] == "a").unwrap();

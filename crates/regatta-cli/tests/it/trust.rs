@@ -7,8 +7,7 @@ use crate::REGATTA;
 #[test]
 fn a_repository_that_runs_nothing_has_nothing_to_agree_to() {
     let world = World::new(REGATTA);
-    let shown = world.regatta(["trust"]).exited(0).stdout;
-    assert!(shown.contains("nothing in this repository's settings runs a program"), "{shown}");
+    insta::assert_snapshot!(world.regatta(["trust"]).shown(), @"nothing in this repository's settings runs a program");
     let document = world.regatta(["trust", "--json"]).exited(0).json();
     assert_eq!(document["trusted"], true);
     assert_eq!(document["items"].as_array().map(Vec::len), Some(0));
@@ -42,8 +41,12 @@ fn the_record_is_the_users_own_and_nobody_elses() {
     let mode = std::fs::metadata(&records).expect("it was made").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     let variables = [("HOME", "")];
-    let told = world.regatta_with(&variables, ["trust", "--yes"]).exited(3);
-    assert!(told.stderr.contains("XDG_STATE_HOME"), "{}", told.stderr);
+    insta::assert_snapshot!(world.regatta_with(&variables, ["trust", "--yes"]).shown(), @"
+    --- stderr
+    error: neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it
+    hint: set HOME to your home directory, or XDG_STATE_HOME to where your Regatta keeps its records
+    --- exit 3
+    ");
 }
 
 #[test]

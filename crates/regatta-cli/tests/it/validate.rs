@@ -9,14 +9,15 @@ fn every_mistake_is_told_with_its_place_and_nothing_is_made() {
     let world = World::new(REGATTA);
     world.repo().write("bad.md", "---\nregatta: 1\ntasks:\n  - { id: a, agnt: sh, prompt: x }\n  - { id: b, deps: [nobody], prompt: x }\n---\n");
     let before = world.repo().snapshot();
-    let ran = world.regatta(["validate", "bad.md"]).exited(2);
-    assert!(
-        ran.stderr.contains("bad.md:4:14: error:") && ran.stderr.contains("did you mean `agent`?"),
-        "{}",
-        ran.stderr
-    );
-    assert!(ran.stderr.contains("bad.md:5:") && ran.stderr.contains("nobody"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("2 mistakes found; nothing was changed"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.regatta(["validate", "bad.md"]).shown(), @"
+    --- stderr
+    bad.md:4:14: error: unknown key `agnt`
+      hint: did you mean `agent`?
+    bad.md:5:21: error: unknown dependency `nobody`: there is no such task
+    error: 2 mistakes found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    ");
     let json = world.regatta(["validate", "bad.md", "--json"]).exited(2).error();
     assert_eq!(json["code"], 2);
     assert_eq!((&json["diagnostics"][0]["line"], &json["diagnostics"][0]["column"]), (&4.into(), &14.into()));
@@ -33,9 +34,18 @@ fn good_files_are_counted_and_missing_ones_named() {
     assert_eq!(world.regatta(["validate", path]).exited(0).stdout, "ok: 4 tasks\n");
     let json = world.regatta(["parcel", "validate", path, "--json"]).exited(0).json();
     assert_eq!(json["tasks"], serde_json::json!(["good", "script", "broken", "after"]));
-    let missing = world.regatta(["validate", "no.md", "--json"]).exited(2).error();
-    assert!(missing["error"].as_str().unwrap().contains("no.md"), "{missing}");
+    insta::assert_snapshot!(world.regatta(["validate", "no.md", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"reading no.md: No such file or directory (os error 2)","hint":"check the path","next":[{"text":"check the path"}]}
+    --- exit 2
+    "#);
     world.repo().write("latin.md", b"---\nid: x\n---\ncaf\xe9\n");
-    let latin = world.regatta(["validate", "latin.md"]).exited(2);
-    assert!(latin.stderr.contains("latin.md:4:4: error: is not UTF-8"), "{}", latin.stderr);
+    insta::assert_snapshot!(world.regatta(["validate", "latin.md"]).shown(), @"
+    --- stderr
+    latin.md:4:4: error: is not UTF-8: byte 17 is 0xe9
+      hint: save the file as UTF-8
+    error: 1 mistake found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    ");
 }

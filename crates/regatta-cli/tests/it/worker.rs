@@ -41,10 +41,18 @@ fn a_word_with_a_stale_or_a_wrong_token_is_refused() {
 #[test]
 fn outside_of_an_attempt_they_say_what_is_missing() {
     let world = World::new(REGATTA);
-    let ran = world.regatta(["done", "--verdict", "pass", "--json"]).exited(2).error();
-    assert!(ran["error"].as_str().unwrap().contains("REGATTA_TASK is not set"), "{ran}");
-    let ran = world.regatta(["done", "--verdict", "great"]).exited(2);
-    assert!(ran.stderr.contains("use pass, warn, block or unknown"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.regatta(["done", "--verdict", "pass", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"REGATTA_TASK is not set: this command is for agents that Regatta started","hint":"an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN","next":[{"text":"an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN"}]}
+    --- exit 2
+    "#);
+    insta::assert_snapshot!(world.regatta(["done", "--verdict", "great"]).shown(), @r#"
+    --- stderr
+    error: invalid value 'great' for '--verdict <VERDICT>': "great" is not a verdict; use pass, warn, block or unknown
+
+    For more information, try '--help'.
+    --- exit 2
+    "#);
     let variables =
         [("REGATTA_TASK", "../x"), ("REGATTA_ATTEMPT", "1"), ("REGATTA_TOKEN", "t"), ("REGATTA_STORE", "/x")];
     world.regatta_with(&variables, ["progress", "x"]).exited(2);

@@ -103,8 +103,11 @@ fn a_door_that_would_stand_open_is_not_opened() {
     std::fs::write(&file, "0123456789abcdef0123").expect("it can be written");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is ours");
     let file = file.to_str().expect("a path");
-    let ran = world.regatta(["mcp", "--http", "0", "--token-file", file, "--json"]).exited(6).error();
-    assert!(ran["hint"].as_str().is_some_and(|hint| hint.contains("chmod 600")), "{ran}");
+    insta::assert_snapshot!(world.regatta(["mcp", "--http", "0", "--token-file", file, "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"other users can read the token in DIR/token","hint":"chmod 600 DIR/token","next":[{"text":"chmod 600 DIR/token"}]}
+    --- exit 6
+    "#);
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).expect("it is ours");
     std::fs::write(file, "short\n").expect("it can be written");
     world.regatta(["mcp", "--http", "0", "--token-file", file]).exited(2);

@@ -11,11 +11,10 @@ use crate::REGATTA;
 #[test]
 fn a_prompt_is_enough_and_names_are_given_in_order() {
     let world = World::new(REGATTA);
-    let out = world
-        .regatta(["add", "Mend the flaky test\n\nIt fails on Mondays.", "--agent", "sh"])
-        .exited(0)
-        .stdout;
-    assert!(out.starts_with("enqueued GEN-001  pending  stays on regatta/GEN-001\n"), "{out}");
+    insta::assert_snapshot!(world.regatta(["add", "Mend the flaky test\n\nIt fails on Mondays.", "--agent", "sh"]).shown(), @"
+    enqueued GEN-001  pending  stays on regatta/GEN-001
+    no daemon is running; start one with `regatta daemon start`
+    ");
     let args =
         ["add", "again", "--deps", "GEN-001", "--priority", "4", "--title", "T: \"x\"", "--model", "opus"];
     world.regatta(args.iter().chain(&["--land"])).exited(0);
@@ -28,8 +27,11 @@ fn a_prompt_is_enough_and_names_are_given_in_order() {
     assert_eq!(second.deps, [first.id]);
     let json = world.regatta(["add", "named", "--id", "my-own", "--json"]).exited(0).json();
     assert_eq!(json["tasks"][0]["id"], "my-own");
-    let taken = world.regatta(["add", "named", "--id", "MY-own", "--json"]).exited(6).error();
-    assert!(taken["error"].as_str().unwrap().contains("my-own (pending) already exists"), "{taken}");
+    insta::assert_snapshot!(world.regatta(["add", "named", "--id", "MY-own", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"my-own (pending) already exists; nothing was changed","hint":"it has not ended: `regatta enqueue --replace my-own` replaces it with the new text of its file","next":[{"text":"it has not ended: `regatta enqueue --replace my-own` replaces it with the new text of its file"}]}
+    --- exit 6
+    "#);
 }
 
 #[test]
@@ -107,13 +109,16 @@ fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
     world.regatta(["add", "--prd", "12", "--agent", "sh"]).exited(0);
     assert!(spec(&world, "PRD-012").prompt.contains("More of it."));
     world.regatta(["add", "--prd", "10"]).exited(6);
-    let none = world.regatta(["add", "--prd", "77", "--json"]).exited(4).error();
-    assert!(none["error"].as_str().unwrap().contains("PRD-77"), "{none}");
+    insta::assert_snapshot!(world.regatta(["add", "--prd", "77", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":4,"error":"there is no PRD-77*.md in ","hint":"write one, for example docs/prd/PRD-010-title.md, or omit --prd","next":[{"text":"write one, for example docs/prd/PRD-010-title.md, or omit --prd"}]}
+    --- exit 4
+    "#);
     world.repo().write("more/PRD-077-a.md", "# A\n");
     world.repo().write("more/PRD-077-b.md", "# B\n");
-    let several = world.regatta(["add", "--prd", "PRD-077", "--json"]).exited(2).error();
-    assert!(
-        several["error"].as_str().unwrap().contains("more/PRD-077-a.md or more/PRD-077-b.md"),
-        "{several}"
-    );
+    insta::assert_snapshot!(world.regatta(["add", "--prd", "PRD-077", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":2,"error":"PRD-077 could be more/PRD-077-a.md or more/PRD-077-b.md","hint":"rename or remove all but one of them","next":[{"text":"rename or remove all but one of them"}]}
+    --- exit 2
+    "#);
 }

@@ -66,8 +66,10 @@ fn a_skipped_task_comes_back_with_what_it_depends_on_and_not_before() {
     let ids: Vec<&str> =
         json["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["flaky", "after"]);
-    let nothing = world.regatta(["requeue", "--all"]).exited(0);
-    assert!(nothing.stderr.contains("nothing to do"), "{}", nothing.stderr);
+    insta::assert_snapshot!(world.regatta(["requeue", "--all"]).shown(), @"
+    --- stderr
+    nothing to do
+    ");
 }
 
 #[test]
@@ -75,8 +77,11 @@ fn what_has_landed_can_be_done_over() {
     let world = World::after_plan(REGATTA);
     world.regatta(["requeue", "good"]).exited(0);
     assert_eq!(state(&world, "good"), "pending");
-    let error = world.regatta(["requeue", "good", "--json"]).exited(6).error();
-    assert!(error["error"].as_str().unwrap().contains("good is pending"), "{error}");
+    insta::assert_snapshot!(world.regatta(["requeue", "good", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"good is pending, so it cannot be requeued","hint":"`regatta status good` shows its state; `regatta cancel good` cancels it","next":[{"act":"status","command":"regatta status good","task":"good","text":"`regatta status good` shows its state"},{"act":"cancel","command":"regatta cancel good","task":"good","text":"`regatta cancel good` cancels it"}],"state":"pending","task":"good"}
+    --- exit 6
+    "#);
     world.regatta(["requeue", "nobody"]).exited(4);
     world.regatta(["requeue"]).exited(2);
 }
@@ -116,8 +121,11 @@ fn parked_tasks_wait_for_a_time_or_for_a_word() {
         world.regatta(["unpark", "schema", "--json"]).exited(0).json()["tasks"][0]["state"],
         "pending"
     );
-    let error = world.regatta(["unpark", "schema", "--json"]).exited(6).error();
-    assert!(error["error"].as_str().unwrap().contains("is not waiting for a time"), "{error}");
+    insta::assert_snapshot!(world.regatta(["unpark", "schema", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"schema is pending, so it cannot be unparked: it is not waiting for a time","hint":"`regatta status schema` shows its state; `regatta cancel schema` cancels it","next":[{"act":"status","command":"regatta status schema","task":"schema","text":"`regatta status schema` shows its state"},{"act":"cancel","command":"regatta cancel schema","task":"schema","text":"`regatta cancel schema` cancels it"}],"state":"pending","task":"schema"}
+    --- exit 6
+    "#);
     for bad in ["yesterday", "2001-01-01 00:00", "0"] {
         world.regatta(["park", "schema", "--until", bad]).exited(2);
     }
@@ -132,11 +140,11 @@ fn parked_tasks_wait_for_a_time_or_for_a_word() {
         1
     );
     world.regatta(["cancel", "schema"]).exited(0);
-    let error = world.regatta(["park", "schema", "--json"]).exited(6).error();
-    assert!(
-        error["error"].as_str().unwrap().contains("schema is cancelled, so it cannot be parked"),
-        "{error}"
-    );
+    insta::assert_snapshot!(world.regatta(["park", "schema", "--json"]).shown(), @r#"
+    --- stderr
+    {"code":6,"error":"schema is cancelled, so it cannot be parked","hint":"`regatta retry schema` tries again in its lane; `regatta requeue schema` starts it over in a fresh lane","next":[{"act":"retry","command":"regatta retry schema","task":"schema","text":"`regatta retry schema` tries again in its lane"},{"act":"requeue","command":"regatta requeue schema","task":"schema","text":"`regatta requeue schema` starts it over in a fresh lane"}],"state":"cancelled","task":"schema"}
+    --- exit 6
+    "#);
 }
 
 #[test]

@@ -70,7 +70,11 @@ fn where_it_is_switched_off_nobody_looks_until_asked() {
     assert_eq!(crew.finish(), 0);
     assert_eq!((asked(&log, "merge-tree"), conflicts_told(&world)), (0, 0));
     assert!(!world.state_dir().join("radar.json").exists());
-    world.regatta(["radar"]).exited(0).says("one pair would conflict");
+    insta::assert_snapshot!(world.regatta(["radar"]).shown(), @"
+      TASK  WITH  VERDICT         FILES
+    ⚠ a     b     would conflict  nine.txt
+    2 tasks with work that is not on main (HASH), checked just now: one pair would conflict
+    ");
     assert_eq!(conflicts_told(&world), 0, "asking tells nobody else");
 }
 
@@ -144,7 +148,14 @@ fn a_task_that_would_write_where_another_does_waits_and_says_so() {
     world.wait_state("third", "landed");
     world.wait_state("second", "pending");
     let why = "first writes src/**/*.rs";
-    world.regatta(["status", "second"]).exited(0).says(&format!("held      {why}"));
+    insta::assert_snapshot!(world.regatta(["status", "second"]).shown(), @"
+    ○ second  echo second >second.txt
+    state     pending (TIME ago)
+    agent     sh
+    from      DIR/plan.md:11
+    held      first writes src/**/*.rs
+    next      `regatta run --resume DIR/plan.md` runs it, unless one is already running
+    ");
     let list = world.regatta(["list"]).exited(0).stdout;
     let line = list.lines().find(|line| line.contains(" second ")).unwrap();
     assert!(line.contains("pending") && line.ends_with(&format!("held: {why}")), "{list}");
