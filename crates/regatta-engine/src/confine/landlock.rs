@@ -25,6 +25,8 @@ use super::sys;
 
 /// The oldest version under which programs work.
 pub(super) const OLDEST: u32 = 2;
+/// The first version that keeps signals and abstract sockets inside.
+pub(super) const SCOPES: u32 = 6;
 /// The newest version that this program uses.
 const NEWEST: u32 = 9;
 

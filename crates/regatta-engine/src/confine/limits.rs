@@ -71,6 +71,8 @@ fn cgroup_below(root: &Path, own: &Path, name: &str, memory: u64, processes: Opt
             continue;
         }
         let made = parent.join(name);
+        // Left by an earlier process with this number; one in use cannot be removed.
+        let _ = fs::remove_dir(&made);
         if fs::create_dir(&made).is_err() {
             continue;
         }
@@ -97,4 +99,28 @@ pub(super) fn enter(cgroup: &Path) -> bool {
 /// Removes a cgroup whose processes have ended.
 pub(crate) fn remove(cgroup: &Path) {
     let _ = fs::remove_dir(cgroup);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_that_cannot_limit_memory_is_not_left_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("user.slice/app.scope");
+        fs::create_dir_all(&own).unwrap();
+        for dir in [own.as_path(), own.parent().unwrap()] {
+            fs::write(dir.join("cgroup.controllers"), "cpu\n").unwrap();
+        }
+        assert_eq!(cgroup_below(root.path(), Path::new("user.slice/app.scope"), "regatta-7", 1, None), None);
+        assert!(!own.join("regatta-7").exists() && !root.path().join("user.slice/regatta-7").exists());
+        // A machine without the unified hierarchy.
+        assert_eq!(cgroup_below(root.path(), Path::new("elsewhere"), "regatta-7", 1, None), None);
+    }
+
+    #[test]
+    fn versions_of_kernels_are_compared_as_numbers() {
+        assert!(kernel_at_least(3, 9) && !kernel_at_least(1000, 0));
+    }
 }

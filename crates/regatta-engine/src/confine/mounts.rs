@@ -11,7 +11,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, chmod, fstat, mkdir, mkdirat, openat, openat2, symlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
@@ -46,16 +48,15 @@ enum Detached {
     Link(PathBuf),
 }
 
-/// Builds the view. Returns where it is weaker than the list.
-pub(super) fn build(places: &[Place], forced: &Forced) -> Result<Vec<Weaker>, Fault> {
+/// Builds the view. Adds where it is weaker than the list.
+pub(super) fn build(places: &[Place], forced: &Forced, weaker: &mut Vec<Weaker>) -> Result<(), Fault> {
     let root = open(Path::new("/")).map_err(|error| Fault::at("open", Path::new("/"), error))?;
     // What is mounted outside from now on does not appear here, and nothing here appears outside.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|error| Fault::at("separate the mounts of", Path::new("/"), error))?;
-    let mut weaker = Vec::new();
     let mut taken = Vec::with_capacity(places.len());
     for place in places {
-        if let Some(what) = take(place, forced, &mut weaker)? {
+        if let Some(what) = take(place, forced, weaker)? {
             taken.push(Taken { place, what });
         }
     }
@@ -72,7 +73,7 @@ pub(super) fn build(places: &[Place], forced: &Forced) -> Result<Vec<Weaker>, Fa
                 .map_err(|error| Fault::at("make read-only", &item.place.at, error))?;
         }
     }
-    Ok(weaker)
+    Ok(())
 }
 
 /// Opens a path without following a link anywhere in it.
@@ -184,7 +185,13 @@ fn take(place: &Place, forced: &Forced, weaker: &mut Vec<Weaker>) -> Result<Opti
             match overlay(&fd, upper, work, forced) {
                 Ok(fd) => tree(fd, true),
                 Err(error) => {
-                    weaker.push(Weaker::NotCopied { path: place.at.clone(), why: error.to_string() });
+                    // One line for a directory whose entries are copied one by one.
+                    let is_said = weaker.iter().any(|said| {
+                        matches!(said, Weaker::NotCopied { path, .. } if place.at.parent() == Some(path))
+                    });
+                    if !is_said {
+                        weaker.push(Weaker::NotCopied { path: place.at.clone(), why: error.to_string() });
+                    }
                     // It may be inside something that is replaced.
                     tree(clone(&fd, RDONLY | NOSUID | NODEV).map_err(at("take"))?, true)
                 }
@@ -208,13 +215,24 @@ fn overlay(lower: &OwnedFd, upper: &Path, work: &Path, forced: &Forced) -> io::R
     if forced.no_overlay {
         return Err(Errno::PERM.into());
     }
-    let (upper, work) = (open(upper)?, open(work)?);
+    let (upper, work) = (layer(upper)?, layer(work)?);
+    // The directory itself is the upper one: it should look as the lower one does.
+    let mode = Mode::from_raw_mode(fstat(lower)?.st_mode & 0o7777);
+    chmod(format!("/proc/self/fd/{}", upper.as_raw_fd()), mode)?;
     // By descriptor: a path may contain what separates options, or be longer than an option may be.
     let by_number = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
     let (lower, upper, work) = (by_number(lower), by_number(&upper), by_number(&work));
     let options = [("lowerdir", lower.as_str()), ("upperdir", &upper), ("workdir", &work)];
     let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fresh("overlay", &options, &["userxattr"], set)
+}
+
+/// A directory of an overlay, made if it is missing: its parent belongs to this run.
+fn layer(path: &Path) -> io::Result<OwnedFd> {
+    match mkdir(path, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(open(path)?),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn attach(item: &Taken<'_>, before: &[Taken<'_>]) -> Result<(), Fault> {

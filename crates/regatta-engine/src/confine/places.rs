@@ -84,6 +84,16 @@ pub(super) struct Machine {
     pub(super) kept: Vec<(PathBuf, Option<PathBuf>)>,
     /// Unix sockets with a path that some process has bound.
     pub(super) sockets: Vec<PathBuf>,
+    /// Directories to be copied that cannot be copied as a whole.
+    pub(super) split: Vec<Split>,
+}
+
+/// A directory with a file system mounted below it. The kernel refuses to overlay it: the copy would show what the
+/// mount covers. So its entries are copied one by one, where nothing is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    pub(super) dir: PathBuf,
+    pub(super) entries: Vec<PathBuf>,
 }
 
 /// The directories for temporary files, by their real paths.
@@ -100,7 +110,7 @@ fn real_directories(names: &[&str]) -> Vec<PathBuf> {
 }
 
 impl Machine {
-    pub(super) fn look() -> Self {
+    pub(super) fn look(document: &Confinement) -> Self {
         let run = real_directories(&["/run", "/var/run"]);
         let kept = run.iter().flat_map(|run| RUN.iter().map(|name| run.join(name))).filter_map(|path| {
             let found = path.symlink_metadata().ok()?;
@@ -108,8 +118,53 @@ impl Machine {
             Some((path, target))
         });
         let kept = kept.collect();
-        Self { temporary: temporary(), run, kept, sockets: bound_sockets() }
+        Self { temporary: temporary(), run, kept, sockets: bound_sockets(), split: splits(document) }
     }
+}
+
+fn splits(document: &Confinement) -> Vec<Split> {
+    let copied = document.rules.iter().filter(|rule| matches!(rule.access, PathAccess::Copy { .. }));
+    let mut mounted = None;
+    let mut found = Vec::new();
+    for rule in copied {
+        let mounted = mounted
+            .get_or_insert_with(|| mount_points(&fs::read("/proc/self/mountinfo").unwrap_or_default()));
+        let is_below = |dir: &Path| mounted.iter().any(|point| point != dir && point.starts_with(dir));
+        if !is_below(&rule.path) {
+            continue;
+        }
+        let entries = fs::read_dir(&rule.path).into_iter().flatten().flatten();
+        let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        entries.retain(|dir| !is_below(dir) && !mounted.contains(dir));
+        entries.sort();
+        found.push(Split { dir: rule.path.clone(), entries });
+    }
+    found
+}
+
+/// The mount points in the kernel's table of mounts.
+fn mount_points(table: &[u8]) -> Vec<PathBuf> {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    let field = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(unescaped);
+    let lines = table.split(|byte| *byte == b'\n');
+    lines.filter_map(field).map(|path| PathBuf::from(OsString::from_vec(path))).collect()
+}
+
+/// Blanks and the like are written as three octal digits after a backslash.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after
+            .get(..3)
+            .filter(|digits| first == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        plain.push(code.unwrap_or(first));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    plain
 }
 
 /// Every unix socket with a path that exists here. Datagram sockets count: they need no listener.
@@ -163,12 +218,27 @@ pub(super) fn list(document: &Confinement, machine: &Machine) -> Vec<Place> {
     }
     let is_asked = |place: &Place| document.rules.iter().any(|rule| rule.path == place.at);
     places.retain(|place| !is_asked(place));
-    for rule in &document.rules {
+    // Entries of a directory that is copied in parts come first: a rule for the same path replaces them.
+    let (copies, others): (Vec<_>, Vec<_>) =
+        document.rules.iter().partition(|rule| matches!(rule.access, PathAccess::Copy { .. }));
+    for rule in copies.into_iter().chain(others) {
         let what = match &rule.access {
             PathAccess::Write => What::Same { write: true },
             PathAccess::Read => What::Same { write: false },
             PathAccess::Hide => What::Nothing,
-            PathAccess::Copy { upper, work } => What::Copy { upper: upper.clone(), work: work.clone() },
+            PathAccess::Copy { upper, work } => {
+                let split = machine.split.iter().find(|split| split.dir == rule.path);
+                for entry in split.iter().flat_map(|split| &split.entries) {
+                    if let Some(name) = entry.file_name() {
+                        let what = What::Copy { upper: upper.join(name), work: work.join(name) };
+                        places.push(Place { at: entry.clone(), what });
+                    }
+                }
+                match split {
+                    Some(_) => What::Same { write: false },
+                    None => What::Copy { upper: upper.clone(), work: work.clone() },
+                }
+            }
         };
         places.push(Place { at: rule.path.clone(), what });
     }
@@ -253,6 +323,7 @@ mod tests {
             temporary: vec!["/tmp".into()],
             run: vec!["/run".into()],
             kept: vec![("/run/systemd/resolve".into(), None)],
+            split: Vec::new(),
             sockets: vec!["/run/docker.sock".into(), "/srv/db.sock".into(), "/lane/own.sock".into()],
         }
     }
@@ -321,6 +392,35 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), order.len());
+    }
+
+    #[test]
+    fn a_home_with_a_mount_below_is_copied_in_parts() {
+        let copy = PathAccess::Copy { upper: "/box/up".into(), work: "/box/wk".into() };
+        let document = document(&[("/home/u", copy), ("/home/u/.ssh", PathAccess::Hide)]);
+        let entries = vec!["/home/u/.cache".into(), "/home/u/.ssh".into()];
+        let split = vec![Split { dir: "/home/u".into(), entries }];
+        let places = list(&document, &Machine { split, ..machine() });
+        let at = |path: &str| {
+            places
+                .iter()
+                .filter(|place| place.at == Path::new(path))
+                .map(|place| &place.what)
+                .collect::<Vec<_>>()
+        };
+        assert!(at("/home/u").is_empty(), "read-only, as everything is");
+        assert_eq!(
+            at("/home/u/.cache"),
+            [&What::Copy { upper: "/box/up/.cache".into(), work: "/box/wk/.cache".into() }]
+        );
+        assert_eq!(at("/home/u/.ssh"), [&What::Nothing]);
+    }
+
+    #[test]
+    fn mount_points_are_read_from_the_kernels_table() {
+        let table = b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+            30 22 0:25 / /home/u/a\\040b\\134 rw - tmpfs t rw\n\n";
+        assert_eq!(mount_points(table), [PathBuf::from("/"), PathBuf::from("/home/u/a b\\")]);
     }
 
     #[test]

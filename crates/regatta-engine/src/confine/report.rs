@@ -50,6 +50,8 @@ pub enum Weaker {
     },
     /// Landlock is missing, or is so old that programs would fail under it.
     NoLandlock,
+    /// Abstract sockets of other processes answer: they have no path, and Landlock refuses them from version 6 on.
+    AbstractSockets,
     /// The number of processes is not limited.
     Processes {
         /// The system's reason.
@@ -70,6 +72,9 @@ impl fmt::Display for Weaker {
                 write!(f, "{} is writable (read-only needs the level full)", path.display())
             }
             Self::NoLandlock => f.write_str("Landlock is not in use"),
+            Self::AbstractSockets => {
+                f.write_str("abstract sockets answer (needs Landlock 6 or a network of its own)")
+            }
             Self::Processes { why } => write!(f, "the number of processes is not limited ({why})"),
             Self::Memory => f.write_str("memory is not limited (no cgroup v2 that this user may write)"),
         }

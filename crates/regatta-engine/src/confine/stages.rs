@@ -22,8 +22,8 @@ use std::process::Command;
 
 use regatta_core::sandbox::{Confinement, Level, Net};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpgrp, getpid, getppid, set_parent_process_death_signal, setpgid, wait,
-    waitpid,
+    DumpableBehavior, Pid, Signal, WaitOptions, getpgrp, getpid, getppid, set_dumpable_behavior,
+    set_parent_process_death_signal, setpgid, wait, waitpid,
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use rustix::thread::{
@@ -135,7 +135,7 @@ fn full(
         return Err(Fault::because("allow nested sandboxes", "they need a user other than root"));
     }
     // Before the network is another: the table of sockets belongs to it.
-    let machine = Machine::look();
+    let machine = Machine::look(document);
     let cgroup = limits::cgroup(document);
     let made = cgroup.clone();
     let terminal = Terminal::of_this_group();
@@ -258,7 +258,15 @@ impl First<'_> {
             net::set_up(&document.network, listeners.as_ref())?;
         }
         drop(listeners);
-        let mut weaker = mounts::build(&places::list(document, machine), self.forced)?;
+        let mut weaker: Vec<Weaker> = machine
+            .split
+            .iter()
+            .map(|split| Weaker::NotCopied {
+                path: split.dir.clone(),
+                why: "a file system is mounted below it: only its directories are copied".into(),
+            })
+            .collect();
+        mounts::build(&places::list(document, machine), self.forced, &mut weaker)?;
         let has_own_proc = !weaker.iter().any(|weaker| matches!(weaker, Weaker::SharedProc { .. }));
         weaker.extend(limits::processes(document, has_own_proc));
         if has_own_proc && rustix::process::geteuid().is_root() {
@@ -271,6 +279,11 @@ impl First<'_> {
         let version = landlock::version(self.forced.cap(document.abi)).filter(|_| !document.nested);
         if version.is_none() {
             weaker.push(Weaker::NoLandlock);
+            // Landlock would keep the program from tracing this process.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        }
+        if document.network == Net::Host && version.is_none_or(|version| version < landlock::SCOPES) {
+            weaker.push(Weaker::AbstractSockets);
         }
         drop_privileges()?;
         seccomp::apply(document, version)?;

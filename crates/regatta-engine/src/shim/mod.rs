@@ -24,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use regatta_core::exit::Exit;
 use rustix::fs::{FlockOperation, flock};
@@ -191,6 +191,9 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     }
 }
 
+/// How long the set-up of a sandbox may take. It takes milliseconds, unless a file system does not answer.
+const SET_UP_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Waits until the program runs inside its sandbox, or until that failed or the end was requested.
 fn confined(
     args: &Args,
@@ -198,8 +201,19 @@ fn confined(
     tree: &mut Tree<'_>,
     mut watch: Watch,
 ) -> Result<(Confined, Vec<(u16, TcpListener)>), Exit> {
-    match watch.begun(|pipe| ready.signals.wait_also(None, Some(pipe)).any()) {
-        None => Err(supervise::requested(&args.run_dir)),
+    let begun = Instant::now();
+    let left = || SET_UP_PATIENCE.saturating_sub(begun.elapsed());
+    let mut is_requested = false;
+    let began = watch.begun(|pipe| {
+        is_requested = ready.signals.wait_also(Some(left()), Some(pipe)).any();
+        is_requested || left().is_zero()
+    });
+    match began {
+        None if is_requested => Err(supervise::requested(&args.run_dir)),
+        None => {
+            let error = format!("the sandbox was not set up within {} s", SET_UP_PATIENCE.as_secs());
+            Err(Exit::NeverStarted { error })
+        }
         Some(Begun::Failed(fault)) => Err(Exit::NeverStarted { error: fault.to_string() }),
         Some(Begun::Running(confined, listeners)) => {
             if let Some(first) = confined.first {

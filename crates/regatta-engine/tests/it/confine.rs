@@ -6,6 +6,7 @@ mod network;
 mod refusals;
 mod syscalls;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -171,6 +172,17 @@ impl World {
     }
 
     fn start(&self, document: Option<&Confinement>, argv: &[&str], more: Value) -> Running {
+        self.start_in(&[], document, argv, more)
+    }
+
+    /// Like `start`, by a launcher that another program starts.
+    fn start_in(
+        &self,
+        around: &[&str],
+        document: Option<&Confinement>,
+        argv: &[&str],
+        more: Value,
+    ) -> Running {
         let n = self.runs.replace(self.runs.get() + 1);
         let run_dir = self.path(&format!("runs/{n}"));
         let mut launch = json!({
@@ -181,8 +193,10 @@ impl World {
         launch.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let file = self.path(&format!("runs/{n}.json"));
         fs::write(&file, launch.to_string()).unwrap();
-        let mut command = Command::new(exe());
-        command.arg("launch-file").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped());
+        let words =
+            around.iter().map(|word| OsStr::new(*word)).chain([exe().as_os_str()]).collect::<Vec<_>>();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg("launch-file").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }

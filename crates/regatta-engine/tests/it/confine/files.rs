@@ -220,3 +220,30 @@ fn the_files_level_says_what_it_cannot_keep() {
     };
     assert!(error.contains("needs the level full"), "{error}");
 }
+
+#[test]
+fn a_home_with_a_mount_below_is_copied_as_far_as_possible() {
+    for user in users() {
+        let world = World::new(user);
+        fs::create_dir_all(world.path("home/disk")).unwrap();
+        fs::create_dir_all(world.path("home/.cache")).unwrap();
+        world.give(&world.path("home"));
+        let disk = world.path("home/disk");
+        let mount = "mount -t tmpfs t \"$0\" && echo data > \"$0/file\" && exec \"$@\"";
+        // A namespace around the launcher, in which a disk is mounted.
+        let around =
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, disk.to_str().unwrap()];
+        let script = "cat $HOME/disk/file; echo x > $HOME/disk/new || echo refused; echo y > $HOME/.cache/y && echo copied; \
+            echo z > $HOME/z || echo refused; cat $HOME/.ssh/id; echo ok > made";
+        let document = world.document(Level::Full);
+        let ran = world.start_in(&around, Some(&document), &["sh", "-c", script], json!({})).ended();
+        assert_eq!(ran.stdout, "data\nrefused\ncopied\nrefused\n", "{ran:?}");
+        assert!(!world.path("home/.cache/y").exists());
+        assert_eq!(world.read("lanes/mine/made"), "ok\n");
+        let weaker = ran.confined.unwrap().weaker;
+        assert!(
+            matches!(&weaker[..], [Weaker::NotCopied { path, .. }] if *path == world.path("home")),
+            "{weaker:?}"
+        );
+    }
+}
