@@ -9,6 +9,7 @@ mod cancel;
 mod chain;
 mod completions;
 mod config;
+mod confine;
 mod crew;
 mod crew_contest;
 mod crew_work;

@@ -56,17 +56,17 @@ pub(super) fn run(args: &Args, document: &Confinement, status: &Status, listener
     }
 }
 
-/// Dies with the process that started this one, if it is still there.
-fn die_with(parent: Option<u32>) -> Result<(), Fault> {
+/// Dies with the shim, if it is still there. A person's own command has none: it may be started by a thread that ends.
+fn die_with(shim: Option<u32>) -> Result<(), Fault> {
+    let Some(shim) = shim else { return Ok(()) };
+    die_with_parent()?;
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if parent == Some(shim) { Ok(()) } else { Err(Fault::because("follow the shim's end", "it has ended")) }
+}
+
+fn die_with_parent() -> Result<(), Fault> {
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| Fault::new("follow the shim's end", error))?;
-    let is_there =
-        |expected| getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) == Some(expected);
-    if parent.is_none_or(is_there) {
-        Ok(())
-    } else {
-        Err(Fault::because("follow the shim's end", "it has ended"))
-    }
+        .map_err(|error| Fault::new("follow the shim's end", error))
 }
 
 fn files(
@@ -147,7 +147,7 @@ fn full(
     let first = sys::fork().map_err(|error| Fault::new("start the first process", error))?;
     let Some(first) = first else {
         drop(held);
-        let code = match die_with(None).and_then(|()| still_there(&mut alive)) {
+        let code = match die_with_parent().and_then(|()| still_there(&mut alive)) {
             Ok(()) => {
                 First { args, document, status, forced, mask, terminal, cgroup }.run(&machine, listeners)
             }

@@ -105,7 +105,8 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: all zeroes are a valid value of this structure of numbers.
     let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = from.cast_signed();
+        // Signed on some machines and unsigned on others.
+        *to = *from as libc::c_char;
     }
     // `IFF_UP | IFF_RUNNING` is below 2^15.
     request.ifr_ifru.ifru_flags = 0x41;

@@ -189,3 +189,22 @@ fn an_interrupt_reaches_the_program_once_and_the_grace_is_its_own() {
         assert_eq!(record["leftovers"], 0, "{record}");
     });
 }
+
+#[test]
+fn what_had_to_be_killed_is_counted_as_without_a_sandbox() {
+    let world = World::new(None);
+    let full = world.document(Level::Full);
+    for document in [None, Some(&full)] {
+        let script = "trap '' INT; sleep 7777 & sleep 7777";
+        let running = world.start(document, &["sh", "-c", script], json!({}));
+        let (run_dir, shim) = (running.run_dir.clone(), running.shim);
+        eventually("both sleep", || descendants(shim).iter().filter(|pid| is_sleeping(**pid)).count() == 2);
+        let ask = || kill_process(Pid::from_raw(shim.try_into().unwrap()).unwrap(), Signal::USR1).unwrap();
+        ask();
+        let ran = running.ended();
+        assert!(matches!(ran.exit, Exit::Stopped { .. }), "{ran:?}");
+        let record = Running::record(&run_dir);
+        assert_eq!(record["leftovers"], 2, "{record}");
+        assert_eq!(record["agent"], json!({ "kind": "signalled", "signal": 9 }), "{record}");
+    }
+}
