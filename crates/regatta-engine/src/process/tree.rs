@@ -170,12 +170,18 @@ pub fn sweep(run_id: &str) -> usize {
     killed.len()
 }
 
-/// The oldest living child of a process.
-pub(crate) fn eldest_child(parent: u32) -> Option<u32> {
-    match has_children_file() {
-        true => children(parent).first().copied(),
-        false => all_parents().into_iter().find(|pair| pair.1 == parent).map(|pair| pair.0),
-    }
+/// The child of a namespace's first process that has this number inside.
+pub(crate) fn child_numbered(first: u32, inside: u32) -> Option<u32> {
+    let children = match has_children_file() {
+        true => children(first),
+        false => all_parents().into_iter().filter(|pair| pair.1 == first).map(|pair| pair.0).collect(),
+    };
+    let inner = |pid: u32| -> Option<u32> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        numbers.split_ascii_whitespace().last()?.parse().ok()
+    };
+    children.into_iter().find(|pid| inner(*pid) == Some(inside))
 }
 
 fn children(parent: u32) -> Vec<u32> {

@@ -217,7 +217,9 @@ fn confined(
         Some(Begun::Failed(fault)) => Err(Exit::NeverStarted { error: fault.to_string() }),
         Some(Begun::Running(confined, listeners)) => {
             if let Some(first) = confined.first {
-                let own = [Some(first), tree::eldest_child(first)].into_iter().flatten().collect();
+                // The first process starts nothing before the program. One that has already ended is not found, and need
+                // not be.
+                let own = [Some(first), tree::child_numbered(first, 2)].into_iter().flatten().collect();
                 tree.is_inside(Inside { watch, own });
             }
             Ok((confined, listeners))

@@ -301,18 +301,18 @@ impl<'a> Tree<'a> {
                 break;
             }
         }
+        // The processes around a confined program come last: their end is the end of all below, which then cannot be
+        // counted any more.
+        let mut order: Vec<Member> = victims.iter().copied().collect();
+        order.sort_by_key(|member| self.is_own(member.pid));
         let mut forbidden = 0;
-        victims.retain(|&member| match member.signal(Signal::KILL) {
-            Sent::Gone => false,
-            Sent::Delivered => {
-                self.killed.insert(member);
-                true
+        for member in order {
+            match member.signal(Signal::KILL) {
+                Sent::Gone => _ = victims.remove(&member),
+                Sent::Delivered => _ = self.killed.insert(member),
+                Sent::Forbidden => forbidden += 1,
             }
-            Sent::Forbidden => {
-                forbidden += 1;
-                true
-            }
-        });
+        }
         forbidden
     }
 }
