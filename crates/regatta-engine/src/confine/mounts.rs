@@ -254,6 +254,8 @@ fn attach(item: &Taken<'_>, before: &[Taken<'_>]) -> Result<(), Fault> {
                     create_point(outer, &place.at, *is_dir).map_err(at)?;
                     open(&place.at)
                 }
+                // It has gone since it was taken: sockets come and go, and what is not there needs no cover.
+                Err(Errno::NOENT) if place.what == What::Nothing => return Ok(()),
                 opened => opened,
             };
             let point = point.map_err(|error| at(error.into()))?;
