@@ -78,14 +78,20 @@ impl Scene {
     /// Waits until the agent of that name has the text on disk, where it keeps its conversations.
     #[track_caller]
     pub(crate) fn wait_kept(&self, agent: &str, words: &str) {
-        let place = match agent {
-            "claude" | "claude-newest" => self.world.outside("home/.claude/projects"),
-            _ => self.world.outside("home/.codex/sessions"),
+        let (place, lane) = match agent {
+            // One directory per lane, named after its path: the other claude's conversation is not this one's.
+            "claude" | "claude-newest" => ("home/.claude/projects", format!("-{agent}")),
+            _ => ("home/.codex/sessions", String::new()),
         };
-        let place = place.display().to_string();
+        let place = self.world.outside(place);
         until(&format!("{agent} has kept its conversation"), || {
-            let looked = Command::new("grep").args(["-rqsF", words, &place]).status();
-            looked.is_ok_and(|status| status.success()).then_some(())
+            let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+            let mut own = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(&lane));
+            own.any(|entry| {
+                let looked = Command::new("grep").args(["-rqsF", words]).arg(entry.path()).status();
+                looked.is_ok_and(|status| status.success())
+            })
+            .then_some(())
         });
     }
 
