@@ -5,7 +5,7 @@ use crate::diagnostic::Report;
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
 use super::values::Config;
-use super::{models, notify, profiles, roles, sandbox};
+use super::{models, notify, profiles, roles};
 
 /// Checks the values that came from a file, with their positions.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
@@ -24,7 +24,6 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     };
     profiles::check(rows("profiles"), config, report);
     notify::check(rows("notify"), report);
-    sandbox::check(config, fields, report);
 }
 
 /// A finding about one setting.

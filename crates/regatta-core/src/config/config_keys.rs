@@ -2,7 +2,6 @@
 
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::keys::{Key, Kind};
-use super::sandbox::SANDBOX_KEYS;
 use super::task_keys::Place;
 
 /// The kinds of agent this version can run.
@@ -57,7 +56,6 @@ pub static CONFIG_KEYS: &[Key] = &[
         "Signs that a running agent may need attention. You are notified; the agent is never stopped.",
     ),
     Key::new("mcp", Kind::Section(ATTACH_KEYS), "", "Regatta's own MCP server for its agents. To add other servers, use `mcp` in an agent or in a task."),
-    Key::new("sandbox", Kind::Section(SANDBOX_KEYS), "", "What agents, `lane.setup`, checks, hooks and gates can reach.."),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "Limits on what runs at the same time, and on disk use."),
     Key::new("budget", Kind::Section(BUDGET_KEYS), "", "Budgets, in dollars and in tokens."),
     Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts that agents rotate through. The environment variable and `--profiles` take names of these, separated by commas, and use only those, in that order; `none` uses no account.")

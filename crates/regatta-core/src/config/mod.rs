@@ -24,7 +24,6 @@ pub(crate) mod reading;
 pub mod reference;
 mod roles;
 mod rookery;
-mod sandbox;
 mod schema;
 pub mod task_keys;
 mod template;

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bounds::Bounds;
 use crate::budget::{Ceiling, Price, Shares};
-use crate::sandbox::SandboxSettings;
 use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
@@ -46,8 +45,6 @@ pub struct Config {
     pub watch: Watch,
     /// Regatta's own MCP server for its agents.
     pub mcp: Mcp,
-    /// What agents and commands can reach.
-    pub sandbox: SandboxSettings,
     /// What may run at once.
     pub limits: Limits,
     /// What agents may spend.
@@ -448,7 +445,6 @@ impl Default for Config {
             radar: Radar::default(),
             watch: Watch::default(),
             mcp: Mcp::default(),
-            sandbox: SandboxSettings::default(),
             limits: Limits::default(),
             budget: Budget::default(),
             profiles: Vec::new(),
