@@ -50,7 +50,7 @@ pub struct StopDaemonRequest {
     pub timeout: Option<Duration>,
 }
 
-/// A daemon that was told to stop.
+/// The result of a request to stop a daemon.
 pub struct Stopped {
     /// The result as a document.
     pub document: DaemonStopped,

@@ -17,7 +17,7 @@ use regatta_store::{RequestId, Store, Word, WorkerReport};
 
 use crate::refusal::Refusal;
 
-/// Who this process acts for: the attempt it was told to act for, or the one its `REGATTA_*` variables name.
+/// The attempt that this process acts for: the one set by [`act_for`], or the one its `REGATTA_*` variables name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptHere {
     /// Its task.
@@ -76,7 +76,7 @@ pub fn act_for(worker: Worker, lane: PathBuf) {
     let _ = ACTS_FOR.set((worker, lane));
 }
 
-/// The attempt that this process was told to act for.
+/// The attempt set by [`act_for`].
 pub(crate) fn acting_for() -> Option<&'static Worker> {
     ACTS_FOR.get().map(|(worker, _)| worker)
 }

@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use regatta_core::exit::Exit;
 use regatta_core::sandbox::plan::VERSION;
@@ -276,11 +276,8 @@ fn in_full(test: impl Fn(&World, Confinement)) {
 
 /// Waits until the condition holds; a test that waits too long says for what.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited too long for: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let held = regatta_testkit::daemon::within(Duration::from_secs(60), || holds().then_some(()));
+    assert!(held.is_some(), "waited too long for: {what}");
 }
 
 #[test]
