@@ -104,7 +104,10 @@ fn sides(
     };
     let lane = lanes.find(id)?.filter(|lane| lane.path.is_dir());
     if let Some(lane) = lane {
-        let base = since(work, named, &lane.head()?, || lane.base.clone())?;
+        let base = match named {
+            Some(named) => lanes.forked_from(&lane, &named)?.unwrap_or(named),
+            None => lane.base.clone(),
+        };
         return Ok(Sides { base, work: Ok(lane) });
     }
     let committed = attempts.iter().rev().find_map(|attempt| attempt.base.clone().zip(attempt.head.clone()));

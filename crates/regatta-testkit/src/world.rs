@@ -269,6 +269,19 @@ impl World {
         assert_eq!(states, expected, "{:#}", self.report()["tasks"]);
     }
 
+    /// Gives a task a lane as older versions made it: a worktree that shares the project's git directory. The store must
+    /// exist.
+    pub fn old_lane(&self, id: &str) {
+        let (made, path) = (self.lanes().join(format!("regatta-{id}")), self.lanes().join(id));
+        let text = |path: &Path| path.to_str().expect("a path that is text").to_owned();
+        self.repo.git(["worktree", "add", "-q", "--detach", &text(&made), "main"]);
+        self.repo.git(["worktree", "move", &text(&made), &text(&path)]);
+        let base = self.repo.rev("main");
+        let record =
+            format!(r#"{{"base":"{base}","admin":"regatta-{id}","ready":true,"hooks":{{}},"fence":0}}"#);
+        crate::repo::write(&self.state_dir().join(format!("lanes/{id}.json")), &record);
+    }
+
     /// Subjects of the branch's commits, newest first.
     pub fn subjects(&self, branch: &str) -> Vec<String> {
         self.repo.git(["log", "--format=%s", branch, "--"]).lines().map(str::to_owned).collect()

@@ -6,6 +6,7 @@ mod claims;
 mod files;
 mod links;
 mod objects;
+mod own_git;
 mod planted;
 mod secrets;
 mod stash;

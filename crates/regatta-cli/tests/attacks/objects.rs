@@ -114,14 +114,17 @@ fn an_object_whose_content_is_not_its_own_does_not_land() {
     // The gate would read GOOD under the id of EVIL.
     let script = format!(
         "{COMMIT_EVIL}\nevil=$(git rev-parse HEAD:g.txt); good=$(echo GOOD | git hash-object -w --stdin)\n\
-         objects=$(git rev-parse --git-common-dir)/objects\n\
-         at() {{ echo \"$objects/$(printf %s $1 | cut -c1-2)/$(printf %s $1 | cut -c3-)\"; }}\n\
-         chmod u+w \"$(at $evil)\"; cp -f \"$(at $good)\" \"$(at $evil)\""
+         objects=$(git rev-parse --git-dir)/objects; project=$(cat $objects/info/alternates)\n\
+         at() {{ echo \"$1/$(printf %s $2 | cut -c1-2)/$(printf %s $2 | cut -c3-)\"; }}\n\
+         chmod u+w \"$(at $objects $evil)\"; cp -f \"$(at $project $good)\" \"$(at $objects $evil)\""
     );
     let plan = world.plan(&task("a", "", &script));
-    world.run(&plan, &[]).exited(1);
+    world.run(&plan, &[]).exited(1).says("its git objects are damaged");
     world.assert_states(["a blocked"]);
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
+    world.repo().git(["fsck", "--no-dangling"]);
+    // Its files are kept, and the lane works on.
+    world.regatta(["diff", "a"]).exited(0).says("+EVIL");
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn a_shallow_mark_hides_no_history() {
 }
 
 #[test]
-fn objects_in_a_store_that_may_vanish_are_kept() {
+fn objects_that_a_lane_borrows_from_another_store_do_not_land() {
     let world = World::new(REGATTA);
     let elsewhere = world.outside("elsewhere");
     let script = format!(
@@ -146,9 +149,18 @@ fn objects_in_a_store_that_may_vanish_are_kept() {
         elsewhere.display()
     );
     let plan = world.plan(&task("a", "", &script));
-    world.run(&plan, &[]).exited(0);
+    world.run(&plan, &[]).exited(1).says("objects/info/alternates");
+    world.assert_states(["a blocked"]);
+    assert_eq!(world.subjects("main").len(), 1);
+    // What the project itself borrows is the user's business; work that depends on it is kept all the same.
+    let script = script.replace(
+        "objects=$(git rev-parse --path-format=absolute --git-common-dir)/objects",
+        &format!("objects={}", world.root().join(".git/objects").display()),
+    );
+    let script = script.replace("echo 1 > a.txt", "echo 1 > b.txt").replace("git add a.txt", "git add b.txt");
+    world.run(&world.plan(&task("b", "", &script)), &[]).exited(0);
     std::fs::remove_dir_all(&elsewhere).unwrap();
-    assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"));
+    assert_eq!(world.landed("b.txt").as_deref(), Some("1\n"));
     assert_eq!(world.subjects("main").len(), 2);
 }
 

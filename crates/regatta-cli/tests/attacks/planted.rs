@@ -7,19 +7,24 @@ use regatta_testkit::world::{World, task};
 
 use super::REGATTA;
 
+/// The project's own git directory, as an agent without a sandbox finds it from its lane.
+const PROJECT: &str = r#"common=$(dirname "$(cat "$(git rev-parse --git-dir)/objects/info/alternates")")"#;
+
 /// Plants a filter, a hook and a signing program that leave a proof in `$PROOF`.
 fn planting(world: &World) -> String {
     let proof = world.outside("executed");
     format!(
-        r#"common=$(git rev-parse --path-format=absolute --git-common-dir)
+        r#"{PROJECT}
 printf '#!/bin/sh\necho planted >>"{proof}"\ncat\n' >"$common/evil.sh"
 chmod +x "$common/evil.sh"
 mkdir -p "$common/hooks"
 cp "$common/evil.sh" "$common/hooks/pre-commit"
-git config filter.evil.clean "$common/evil.sh"
-git config filter.evil.smudge "$common/evil.sh"
-git config gpg.program "$common/evil.sh"
-git config commit.gpgSign true
+for dir in "$common" "$(git rev-parse --git-dir)"; do
+    git --git-dir="$dir" config filter.evil.clean "$common/evil.sh"
+    git --git-dir="$dir" config filter.evil.smudge "$common/evil.sh"
+    git --git-dir="$dir" config gpg.program "$common/evil.sh"
+    git --git-dir="$dir" config commit.gpgSign true
+done
 printf '*.txt filter=evil\n' >.gitattributes
 echo x >x.txt"#,
         proof = proof.display()
@@ -72,7 +77,10 @@ fn a_push_goes_where_the_user_said() {
     let origin = world.remote();
     let elsewhere = world.outside("elsewhere.git");
     world.repo().git(["init", "-q", "--bare", elsewhere.to_str().expect("it is text")]);
-    let script = format!("git config remote.origin.pushurl {}\necho a > a.txt", elsewhere.display());
+    let script = format!(
+        "{PROJECT}\ngit --git-dir=\"$common\" config remote.origin.pushurl {}\necho a > a.txt",
+        elsewhere.display()
+    );
     world.run(&world.plan(&task("a", "", &script)), &[]).exited(0);
     world.run(&world.plan(&write("b")), &[]).exited(6).says("remote.origin.pushurl");
     world.run(&world.plan(&write("b")), &["--resume"]).exited(0).says("remote.origin.pushurl");

@@ -1,4 +1,4 @@
-//! The stash is shared by all worktrees, but its entries belong to the user.
+//! The user's stash belongs to the user, and a lane has its own.
 
 use regatta_testkit::repo::write;
 use regatta_testkit::world::{World, task};
@@ -15,13 +15,42 @@ fn with_stash() -> World {
 }
 
 #[test]
-fn a_popped_stash_does_not_land_and_comes_back() {
+fn an_agent_does_not_find_the_users_stash() {
+    for take in ["git stash pop -q", "git stash apply -q", "git stash drop -q", "git stash clear"] {
+        let world = with_stash();
+        let plan = world.plan(&task("a", "", &format!("{take} || true; echo 1 > work.txt")));
+        world.run(&plan, &[]).exited(0);
+        assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"), "{take}");
+        assert_eq!(world.landed("work.txt").as_deref(), Some("1\n"), "{take}");
+        world.repo().git(["stash", "pop", "--quiet"]);
+        assert_eq!(std::fs::read_to_string(world.root().join("new.txt")).unwrap(), "new\n");
+    }
+}
+
+#[test]
+fn an_attempt_in_a_lane_of_an_older_version_lands() {
+    let world = World::new(REGATTA);
+    world.run(&world.plan(&task("z", "", "echo z > z.txt")), &[]).exited(0);
+    world.old_lane("a");
+    let script = "test \"$(git rev-parse --git-common-dir)\" = \"$(git -C ../../repo rev-parse --path-format=absolute --git-common-dir)\"\n\
+                  echo 1 > own.txt; git add own.txt; git commit -qm own; echo 2 > left.txt";
+    world.run(&world.plan(&task("a", "", script)), &[]).exited(0);
+    assert_eq!(world.task("a")["state"], "landed");
+    assert_eq!(world.landed("own.txt").as_deref(), Some("1\n"));
+    assert_eq!(world.landed("left.txt").as_deref(), Some("2\n"));
+    assert!(!world.root().join(".git/worktrees/regatta-a").exists());
+}
+
+#[test]
+fn a_stash_that_is_popped_in_a_lane_of_an_older_version_does_not_land_and_comes_back() {
     for take in ["git stash pop -q", "git stash apply -q", "git stash pop -q; git add -A; git commit -qm own"]
     {
         let world = with_stash();
+        world.run(&world.plan(&task("z", "", "echo z > z.txt")), &[]).exited(0);
+        world.old_lane("a");
         let plan = world.plan(&task("a", "", &format!("{take}; echo 1 > work.txt")));
         world.run(&plan, &[]).exited(1).says("half a thought");
-        world.assert_states(["a blocked"]);
+        assert_eq!(world.task("a")["state"], "blocked");
         assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"), "{take}");
         let list = world.repo().git(["stash", "list"]);
         assert!(list.contains("half a thought") && list.lines().count() == 1, "{take}: {list}");
@@ -33,7 +62,11 @@ fn a_popped_stash_does_not_land_and_comes_back() {
 #[test]
 fn a_stash_that_is_dropped_is_kept() {
     let world = with_stash();
-    let plan = world.plan(&task("a", "", "git stash drop -q; echo 1 > work.txt"));
+    let plan = world.plan(&task(
+        "a",
+        "",
+        &format!("git -C '{}' stash drop -q; echo 1 > work.txt", world.root().display()),
+    ));
     world.run(&plan, &[]).exited(0);
     assert_eq!(world.landed("work.txt").as_deref(), Some("1\n"));
     let events = world.regatta(["events"]).exited(0).says("half a thought").stdout;

@@ -195,11 +195,27 @@ rm -rf hooks evil.sh.bak"#
     assert!(!authors.contains("Mallory"), "{authors}");
 }
 
+/// Commits on the target branch.
+const STEAL: &str =
+    "git checkout -q --ignore-other-worktrees main\necho x >stolen.txt\ngit add .\ngit commit -qm stolen";
+
 #[test]
-fn an_agent_that_takes_the_target_branch_itself_has_failed() {
+fn the_target_branch_that_an_agent_takes_is_its_lanes_own() {
     let world = World::new(REGATTA);
-    let script =
-        "git checkout -q --ignore-other-worktrees main\necho x >stolen.txt\ngit add .\ngit commit -qm stolen";
+    world.config("land: { test_command: \"test ! -e stolen.txt\" }\n");
+    world.run(&world.plan(&task("thief", "max_attempts: 1", STEAL)), &[]).exited(1);
+    assert_eq!(world.subjects("main").len(), 2, "it was tested, and did not land");
+    world.config("land: { auto: true }\n");
+    world.run(&world.plan(&task("honest", "", STEAL)), &[]).exited(0);
+    assert_eq!(world.landed("stolen.txt").as_deref(), Some("x\n"));
+}
+
+#[test]
+fn an_agent_that_takes_the_target_branch_in_a_lane_of_an_older_version_has_failed() {
+    let world = World::new(REGATTA);
+    world.run(&world.plan(&task("z", "", "echo z > z.txt")), &[]).exited(0);
+    world.old_lane("thief");
+    let script = STEAL;
     let plan = world.plan(&task("thief", "max_attempts: 1", script));
     world.run(&plan, &[]).exited(1);
     let thief = world.task("thief");

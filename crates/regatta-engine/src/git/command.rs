@@ -112,6 +112,9 @@ pub(crate) struct GitCommand {
     env: Vec<(OsString, OsString)>,
     cwd: Option<PathBuf>,
     stdin: Option<Vec<u8>>,
+    /// A file to read from, and one to write to, in place of pipes.
+    from_file: Option<PathBuf>,
+    into_file: Option<PathBuf>,
     /// The directory with the records of our own ref edits.
     ref_edits: Option<PathBuf>,
     only_once: bool,
@@ -135,6 +138,8 @@ impl GitCommand {
             env: Vec::new(),
             cwd: None,
             stdin: None,
+            from_file: None,
+            into_file: None,
             ref_edits: None,
             only_once: false,
         }
@@ -182,6 +187,30 @@ impl GitCommand {
         self
     }
 
+    /// Its input is this file.
+    pub(crate) fn from_file(mut self, path: &Path) -> Self {
+        self.from_file = Some(path.to_owned());
+        self
+    }
+
+    /// Its output goes to this file, whatever it contained.
+    pub(crate) fn into_file(mut self, path: &Path) -> Self {
+        self.into_file = Some(path.to_owned());
+        self
+    }
+
+    /// Reads also the objects in these stores, after those of its own store, and in this order.
+    pub(crate) fn borrowing<P: AsRef<Path>>(self, stores: impl IntoIterator<Item = P>) -> Self {
+        let mut list = OsString::new();
+        for store in stores {
+            if !list.is_empty() {
+                list.push(":");
+            }
+            list.push(super::quoted(store.as_ref()));
+        }
+        if list.is_empty() { self } else { self.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", list) }
+    }
+
     /// Allows removing a lock on the user's refs that a recorded edit left behind.
     pub(crate) fn ref_edits(mut self, dir: Option<PathBuf>) -> Self {
         self.ref_edits = dir;
@@ -213,6 +242,12 @@ impl GitCommand {
         }
         command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        if let Some(path) = &self.from_file {
+            command.stdin(std::fs::File::open(path).map_err(super::io("open", path))?);
+        }
+        if let Some(path) = &self.into_file {
+            command.stdout(std::fs::File::create(path).map_err(super::io("create", path))?);
+        }
         if let Some(dir) = &self.cwd {
             command.current_dir(dir);
         }

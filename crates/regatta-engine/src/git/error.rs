@@ -71,6 +71,9 @@ pub enum GitError {
     /// The task has no lane.
     #[error("find the lane of {task}")]
     NoLane { task: String },
+    /// What an agent committed cannot be taken over: an object is missing, damaged, or not what its id says.
+    #[error("take over what is committed in a lane: {why}")]
+    Damaged { why: String },
     /// A path that leaves the lane.
     #[error("bring in {}: {why}", .path.display())]
     Escapes { path: PathBuf, why: &'static str },

@@ -1,7 +1,7 @@
 //! Small file operations that must happen completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +54,31 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<Option<()>, GitError>
         copy.set_modified(meta.modified()?)
     });
     copied.map(Some).map_err(io("copy", from))
+}
+
+/// Reads a file that an agent may have replaced: only a plain file of at most `most` bytes counts, and no link is
+/// followed to it. `None` if there is none.
+pub(crate) fn read_plain(path: &Path, most: u64) -> Result<Option<Vec<u8>>, GitError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).expect("the flags of an open fit");
+    let odd = |what: &str| io("read", path)(std::io::Error::other(format!("it is {what}")));
+    let opened = match absent_is_none(OpenOptions::new().read(true).custom_flags(flags).open(path)) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Err(odd("a link"));
+        }
+        opened => opened.map_err(io("open", path))?,
+    };
+    let Some(file) = opened else { return Ok(None) };
+    let meta = file.metadata().map_err(io("look at", path))?;
+    if meta.is_dir() {
+        return Ok(None);
+    }
+    if !meta.is_file() {
+        return Err(odd("not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(io("read", path))?;
+    if bytes.len() as u64 > most { Err(odd("too large")) } else { Ok(Some(bytes)) }
 }
 
 /// Makes `path` a link to `target` atomically, whatever it was before.

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::repo::project_of;
 use super::{GitEnv, GitError, Head, Oid, Repo};
 
 impl Repo {
@@ -44,9 +45,12 @@ fn by_files(start: &Path, env: GitEnv) -> Option<Repo> {
             .canonicalize()
             .ok()?,
     };
-    let common_dir = match fs::read_to_string(git_dir.join("commondir")) {
-        Ok(text) => git_dir.join(text.trim_end()).canonicalize().ok()?,
-        Err(_) => git_dir.clone(),
+    let (git_dir, common_dir) = match project_of(&git_dir) {
+        Some(found) => found,
+        None => match fs::read_to_string(git_dir.join("commondir")) {
+            Ok(text) => (git_dir.clone(), git_dir.join(text.trim_end()).canonicalize().ok()?),
+            Err(_) => (git_dir.clone(), git_dir),
+        },
     };
     let is_ours =
         |path: &Path| path.metadata().is_ok_and(|meta| meta.uid() == rustix::process::geteuid().as_raw());

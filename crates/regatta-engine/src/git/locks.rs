@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::worktrees::registration_of;
 use super::{FileLock, LANE_PREFIX, checkout_path, ref_edits};
 use crate::process::identity::Stat;
 
@@ -166,6 +167,7 @@ fn roots_around(place: &Path) -> Vec<PathBuf> {
         return vec![PathBuf::from("/")];
     };
     let mut roots = vec![common.to_owned()];
+    roots.extend(registration_of(common).and_then(checkout_path));
     if common.file_name().is_some_and(|name| name == ".git") {
         roots.extend(common.parent().map(Path::to_owned));
     }

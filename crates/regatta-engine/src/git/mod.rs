@@ -9,6 +9,7 @@
 //! switched off. Values chosen by others follow `--`, or are passed as full object ids or on stdin.
 
 mod command;
+mod complaint;
 mod config;
 mod delete_branch;
 mod error;
@@ -23,11 +24,13 @@ mod look;
 mod probe;
 mod provenance;
 mod ref_edits;
+mod ref_files;
 mod refs;
 mod repo;
 mod salvages;
 mod stash;
 mod status;
+mod transfer;
 mod trust;
 mod trust_settings;
 mod trusted_hooks;
@@ -37,9 +40,12 @@ mod worktrees;
 
 pub use command::GitEnv;
 pub(crate) use command::{AS_STORED, GitCommand, jittered};
+pub(crate) use complaint::{Complaint, new_objects};
 pub use delete_branch::DeletedBranch;
 pub use error::GitError;
-pub(crate) use files::{FileLock, absent_is_none, copy_index, io, replace_file, replace_link, unique_suffix};
+pub(crate) use files::{
+    FileLock, absent_is_none, copy_index, io, read_plain, replace_file, replace_link, unique_suffix,
+};
 pub use history::LoggedCommit;
 pub(crate) use history::{Entry, Shift, paths};
 pub use initialise::{HistoryLine, initialise};
@@ -50,17 +56,19 @@ pub use look::{DiffStyle, installed};
 pub(crate) use probe::{Quarantine, merges, quoted, touched};
 pub use provenance::FileOrigin;
 pub(crate) use provenance::is_state;
+pub(crate) use ref_files::RefList;
 pub use refs::{BranchTip, Expect, RefEdit, RefOutcome};
-pub(crate) use refs::{HeadRef, head as load_head, head_oid, oid_line, read_head_in};
+pub(crate) use refs::{HeadRef, head as load_head, head_in, head_oid, oid_line, read_head_in};
 pub use regatta_core::oid::Oid;
 pub use repo::{Head, Identity, Repo};
 pub(crate) use salvages::{SALVAGE, save_commit};
 pub use salvages::{Salvage, salvages, salvages_of};
-pub(crate) use stash::{Stash, parse as parse_stashes};
+pub(crate) use stash::{Stash, parse as parse_stashes, parse_log as parse_stash_log};
 pub use status::{Change, ChangeKind, Status};
+pub(crate) use transfer::Transfer;
 pub use trust::{Difference, TrustSnapshot};
 pub use trusted_hooks::{COMMIT_HOOKS, HookSource};
-pub(crate) use trusted_hooks::{fingerprint as hook_fingerprint, hex, is_executable};
+pub(crate) use trusted_hooks::{copy as copy_hooks, fingerprint as hook_fingerprint, hex, is_executable};
 pub use version::{GitVersion, MIN_GIT};
 pub(crate) use work::CommandPlace;
 pub use work::Work;

@@ -37,25 +37,23 @@ impl Quarantine {
     }
 
     /// Lets `command` write here and read the repository.
-    fn around(&self, work: &Work, command: GitCommand) -> GitCommand {
-        let mut behind = quoted(&self.objects);
-        behind.push(":");
-        behind.push(quoted(&work.objects_dir()));
+    fn around(&self, work: &Work, command: GitCommand, also: &[PathBuf]) -> GitCommand {
+        let stores = [self.objects.clone(), work.objects_dir()].into_iter().chain(also.iter().cloned());
         command
             .set("core.looseCompression=0")
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", behind)
+            .borrowing(stores)
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
     }
 
     /// A command on objects alone.
     pub(crate) fn bare(&self, work: &Work) -> GitCommand {
-        self.around(work, work.bare_with(&self.objects))
+        self.around(work, work.bare_with(&self.objects), &[])
     }
 
     /// A command that merges.
     fn merging(&self, work: &Work) -> GitCommand {
-        self.around(work, work.bare_with(&self.merged))
+        self.around(work, work.bare_with(&self.merged), &[])
     }
 
     /// Deletes the objects that merges wrote if there are many.
@@ -76,9 +74,21 @@ impl Quarantine {
 
     /// A command on the files at `worktree` with our own index. It leaves no trace there, nor in what other commands
     /// know about that worktree: an agent, or Regatta itself, may be working in it.
-    pub(crate) fn beside(&self, work: &Work, worktree: &Path, index: &Path) -> GitCommand {
+    /// `stores` are read last: those with the lane's own objects.
+    pub(crate) fn beside(
+        &self,
+        work: &Work,
+        worktree: &Path,
+        index: &Path,
+        stores: &[PathBuf],
+    ) -> GitCommand {
         let command = work.bare_with(&self.objects).env("GIT_WORK_TREE", worktree);
-        self.around(work, command.env("GIT_INDEX_FILE", index).cwd(worktree))
+        self.around(work, command.env("GIT_INDEX_FILE", index).cwd(worktree), stores)
+    }
+
+    /// The store for new objects.
+    pub(crate) fn objects(&self) -> &Path {
+        &self.objects
     }
 }
 

@@ -4,14 +4,19 @@
 //! another ref storage are read through git.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::command::Ran;
 use super::ref_edits::RefEditRecord;
-use super::{GitCommand, GitError, Oid, Repo, absent_is_none, io};
+use super::{GitCommand, GitError, Oid, Repo, absent_is_none, io, read_plain};
 
 /// How often to run an edit whose git is killed each time.
 const KILLED_TRIES: u32 = 3;
+
+/// Largest file of one ref, and of packed refs, that is read.
+pub(super) const MAX_REF: u64 = 64 << 10;
+pub(super) const MAX_PACKED: u64 = 256 << 20;
 
 /// The content of a HEAD file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +82,7 @@ impl Repo {
                 self.real().args(["rev-parse", "--verify", "--quiet", "--end-of-options", name]).run()?;
             return if ran.code == Some(0) { oid_line(&ran.stdout).map(Some) } else { Ok(None) };
         }
-        read_files_ref(&self.common_dir, name, 0)
+        read_files_ref(&self.common_dir, name, 0, read_users)
     }
 
     /// The tip of a branch, local first, else of `origin`.
@@ -122,7 +127,7 @@ impl Repo {
             .stdin(script);
         let read = |name: &str| match git_dir == self.common_dir {
             true => self.read_ref(name),
-            false => read_files_ref(git_dir, name, 0),
+            false => read_files_ref(git_dir, name, 0, read_plain),
         };
         let mut ran = self.recorded(&command)?;
         for _ in 1..KILLED_TRIES {
@@ -223,14 +228,23 @@ pub(crate) fn head_oid(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitEr
 
 /// HEAD of a separate repository, read from its files; `None` if it is unborn.
 pub(crate) fn read_head_in(git_dir: &Path) -> Result<Option<Oid>, GitError> {
-    let path = git_dir.join("HEAD");
-    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
-    match text.strip_prefix("ref:") {
-        Some(name) => {
-            check_ref_name(name.trim())?;
-            read_files_ref(git_dir, name.trim(), 0)
+    match head_in(git_dir)? {
+        HeadRef::Symbolic(name) => {
+            check_ref_name(&name)?;
+            read_files_ref(git_dir, &name, 0, read_plain)
         }
-        None => Ok(Some(Oid::parse(&text)?)),
+        HeadRef::Detached(oid) => Ok(Some(oid)),
+    }
+}
+
+/// The content of HEAD of a separate repository.
+pub(crate) fn head_in(git_dir: &Path) -> Result<HeadRef, GitError> {
+    let path = git_dir.join("HEAD");
+    let text = read_plain(&path, MAX_REF)?.ok_or_else(|| io("read", &path)(ErrorKind::NotFound.into()))?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match text.strip_prefix("ref:") {
+        Some(name) => Ok(HeadRef::Symbolic(name.trim().to_owned())),
+        None => Ok(HeadRef::Detached(Oid::parse(&text)?)),
     }
 }
 
@@ -250,28 +264,35 @@ pub(crate) fn oid_line(bytes: &[u8]) -> Result<Oid, GitError> {
     Ok(Oid::parse(&String::from_utf8_lossy(bytes))?)
 }
 
-fn read_files_ref(common_dir: &Path, name: &str, depth: u8) -> Result<Option<Oid>, GitError> {
-    let path = common_dir.join(name);
-    let loose = match absent_is_none(fs::read_to_string(&path)) {
-        // A directory in place of the ref means that there is no loose ref with that name.
-        Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => None,
-        other => other.map_err(io("read", &path))?,
-    };
+/// Reads a file with a limit in bytes; `None` if there is none, or a directory in its place.
+type ReadFile = fn(&Path, u64) -> Result<Option<Vec<u8>>, GitError>;
+
+/// In the user's own git directory, links are followed as git follows them.
+pub(super) fn read_users(path: &Path, _most: u64) -> Result<Option<Vec<u8>>, GitError> {
+    match absent_is_none(fs::read(path)) {
+        Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(None),
+        other => other.map_err(io("read", path)),
+    }
+}
+
+fn read_files_ref(common_dir: &Path, name: &str, depth: u8, read: ReadFile) -> Result<Option<Oid>, GitError> {
+    let loose = read(&common_dir.join(name), MAX_REF)?;
+    let loose = loose.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     match loose.as_deref() {
         Some(text) => match text.strip_prefix("ref:") {
             Some(target) if depth < 5 => {
                 check_ref_name(target.trim())?;
-                read_files_ref(common_dir, target.trim(), depth + 1)
+                read_files_ref(common_dir, target.trim(), depth + 1, read)
             }
             _ => Ok(Some(Oid::parse(text)?)),
         },
-        None => read_packed_ref(common_dir, name),
+        None => read_packed_ref(common_dir, name, read),
     }
 }
 
-fn read_packed_ref(common_dir: &Path, name: &str) -> Result<Option<Oid>, GitError> {
+fn read_packed_ref(common_dir: &Path, name: &str, read: ReadFile) -> Result<Option<Oid>, GitError> {
     let path = common_dir.join("packed-refs");
-    let Some(packed) = absent_is_none(fs::read(&path)).map_err(io("read", &path))? else { return Ok(None) };
+    let Some(packed) = read(&path, MAX_PACKED)? else { return Ok(None) };
     for line in packed.split(|b| *b == b'\n') {
         if let Some(at) = line.iter().position(|b| *b == b' ')
             && &line[at + 1..] == name.as_bytes()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::locks::{self, StaleLock};
 use super::ref_edits::RefEditRecord;
+use super::worktrees::registration_of;
 use super::{GitCommand, GitEnv, GitError, Oid, refs, version};
 
 /// Where a worktree's HEAD points.
@@ -58,6 +59,14 @@ pub struct Repo {
     pub(crate) env: GitEnv,
 }
 
+/// The registration and the shared git directory of the project that a lane's own git directory belongs to.
+pub(super) fn project_of(git_dir: &Path) -> Option<(PathBuf, PathBuf)> {
+    let admin = registration_of(git_dir)?;
+    let text = std::fs::read_to_string(admin.join("commondir")).ok()?;
+    let common_dir = admin.join(text.trim_end()).canonicalize().ok()?;
+    Some((admin.to_owned(), common_dir))
+}
+
 impl Repo {
     /// Finds the repository that `start` belongs to.
     pub fn discover(start: &Path, state_dir_override: Option<&Path>) -> Result<Self, GitError> {
@@ -92,6 +101,11 @@ impl Repo {
         };
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         let (git_dir, common_dir) = (path(git_dir), path(common_dir));
+        // A lane's own git directory is inside the project's.
+        let (git_dir, common_dir) = match project_of(&git_dir) {
+            Some(found) => found,
+            None => (git_dir, common_dir),
+        };
         let is_bare = bare == b"true" || Self::says_bare(&env, &common_dir)?;
         let dot_git = common_dir.file_name() == Some(OsStr::new(".git"));
         let toplevel = match rest.first() {

@@ -1,4 +1,5 @@
-//! The stash, which all worktrees of a repository share: an agent's `git stash pop` takes the user's.
+//! The stash, which all worktrees of a repository share: in a lane without a git directory of its own, an agent's `git
+//! stash pop` takes the user's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,11 +30,7 @@ impl Repo {
         }
         let path = self.common_dir.join("logs").join(STASH);
         let log = absent_is_none(fs::read(&path)).map_err(io("read", &path))?.unwrap_or_default();
-        let log = String::from_utf8_lossy(&log).into_owned();
-        // `<old> <new> <who> <when> TAB <message>`
-        let lines: Vec<String> =
-            log.lines().filter_map(|line| Some(line.split_once(' ')?.1.to_owned())).collect();
-        Ok(parse(&lines.join("\n")))
+        Ok(parse_log(&String::from_utf8_lossy(&log)))
     }
 
     /// Keeps a stash that is no longer in the list; returns its ref if it had none before.
@@ -52,6 +49,12 @@ impl Repo {
         let command = self.real().args(["update-ref", "--create-reflog", "-m", &stash.message, STASH]);
         command.arg(&stash.commit).bytes().map(drop)
     }
+}
+
+/// Parses the reflog of the stash: `<old> <new> <who> <when> TAB <message>`.
+pub(crate) fn parse_log(log: &str) -> Vec<Stash> {
+    let lines: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once(' ')?.1)).collect();
+    parse(&lines.join("\n"))
 }
 
 /// Parses lines of an id, possibly more fields, and a message behind a tab.

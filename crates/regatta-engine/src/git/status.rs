@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{CommandPlace, GitError, LANE_PREFIX, Oid, Work};
+use super::worktrees::is_in_lane;
+use super::{CommandPlace, GitError, Oid, Work};
 
 /// How a path differs from HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +66,7 @@ impl Work {
     pub(crate) fn status_at(&self, place: &CommandPlace<'_>) -> Result<Status, GitError> {
         let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
         // In a user's checkout not even the index is touched; in a lane, a refreshed index speeds up the next call.
-        let lane = place.index.parent().and_then(Path::file_name);
-        let lane = lane.is_some_and(|name| name.as_bytes().starts_with(LANE_PREFIX.as_bytes()));
+        let lane = is_in_lane(place.index);
         let command = self.at_place(place)?.env("GIT_OPTIONAL_LOCKS", if lane { "1" } else { "0" });
         parse(&command.arg("status").args(flags).arg("--ignore-submodules=dirty").bytes()?)
     }

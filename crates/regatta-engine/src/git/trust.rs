@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::config::{self, Setting};
-use super::trust_settings::{dangerous, private_config};
+use super::trust_settings::{dangerous, lane_config, lfs_path, lfs_storage, private_config};
 use super::{
     FileLock, GitEnv, GitError, HookSource, Identity, Repo, absent_is_none, io, replace_file, replace_link,
     trusted_hooks,
@@ -21,6 +21,9 @@ use super::{
 
 /// Files that Regatta itself leaves behind.
 pub(crate) const OWN_EXCLUDES: [&str; 1] = ["/.regatta/"];
+
+/// The file of a snapshot with the settings for the git directories of lanes.
+const LANE_CONFIG: &str = "lane-config";
 
 /// A private git directory made from the user's settings, with the data needed to detect later changes.
 #[derive(Clone, Debug)]
@@ -56,6 +59,9 @@ struct Manifest {
     attributes_file: Option<String>,
     /// Urls of submodules that the user initialised, by name, and of `origin`.
     urls: BTreeMap<String, String>,
+    /// Where Git LFS keeps its files, if the user chose a place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lfs: Option<String>,
 }
 
 /// The full content of a snapshot.
@@ -64,6 +70,8 @@ struct Content {
     config: Vec<u8>,
     exclude: Vec<u8>,
     attributes: Vec<u8>,
+    /// The settings for the git directories of lanes; `None` in a snapshot of an older version.
+    lane: Option<Vec<u8>>,
     /// The directory from which the files of `hooks` are copied.
     hooks: Option<PathBuf>,
 }
@@ -89,12 +97,14 @@ impl Content {
             excludes_file: text("core.excludesfile"),
             attributes_file: text("core.attributesfile"),
             urls: urls(&settings),
+            lfs: lfs_path(&settings),
         };
         let content = Self {
             manifest: serde_json::to_vec_pretty(&manifest).expect("a manifest of strings is valid JSON"),
             config: private_config(repo, &settings),
             exclude,
             attributes: read_or_empty(&repo.common_dir.join("info/attributes"))?,
+            lane: Some(lane_config(&settings)),
             hooks: Some(hooks_dir),
         };
         Ok((content, manifest))
@@ -115,13 +125,16 @@ impl Content {
         if trusted_hooks::fingerprint(&dir.join("hooks"))? != parsed.hook_files {
             return Ok(None);
         }
-        let content = Self { manifest, config, exclude, attributes, hooks: Some(dir.join("hooks")) };
+        let lane = read(LANE_CONFIG)?;
+        let content = Self { manifest, config, exclude, attributes, lane, hooks: Some(dir.join("hooks")) };
         Ok(Some((content, parsed)))
     }
 
     fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        for part in [&self.manifest, &self.config, &self.exclude, &self.attributes] {
+        for part in
+            [&self.manifest, &self.config, &self.exclude, &self.attributes].into_iter().chain(&self.lane)
+        {
             hash.update(Sha256::digest(part));
         }
         trusted_hooks::hex(&hash.finalize()[..16])
@@ -138,7 +151,8 @@ impl Content {
             ("info/attributes", &self.attributes),
             ("trust.json", &self.manifest),
         ];
-        for (name, content) in files {
+        let lane = self.lane.as_ref().map(|content| (LANE_CONFIG, content));
+        for (name, content) in files.into_iter().chain(lane) {
             let path = dir.join(name);
             if fs::read(&path).ok().as_ref() != Some(content) {
                 replace_file(&path, content)?;
@@ -292,6 +306,21 @@ impl TrustSnapshot {
         match (in_file.starts_with("./") || in_file.starts_with("../"), origin) {
             (true, Some(origin)) => relative_url(origin, in_file),
             _ => in_file.to_owned(),
+        }
+    }
+
+    /// The project's store of Git LFS.
+    pub(crate) fn lfs_storage(&self) -> PathBuf {
+        lfs_storage(&self.repo, self.manifest.lfs.as_deref())
+    }
+
+    /// The settings for the git directory of a lane.
+    pub(crate) fn lane_config(&self) -> Result<Vec<u8>, GitError> {
+        let private = self.private_dir();
+        match absent_is_none(fs::read(private.join(LANE_CONFIG))).map_err(io("read", &private))? {
+            Some(config) => Ok(config),
+            // A snapshot of an older version.
+            None => read_or_empty(&private.join("config")),
         }
     }
 

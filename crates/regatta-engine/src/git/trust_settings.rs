@@ -47,10 +47,7 @@ pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
     let copied: Vec<&Setting> = settings.iter().filter(|setting| is_copied(setting)).collect();
     let extended = copied.iter().any(|setting| setting.key.starts_with("extensions."));
     // Large files must be stored where the user's own `git lfs push` looks for them.
-    let storage = match config::last(settings, "lfs.storage").map(Setting::text) {
-        Some(path) => repo.common_dir.join(path),
-        None => repo.common_dir.join("lfs"),
-    };
+    let storage = lfs_storage(repo, lfs_path(settings).as_deref());
     let fixed = [
         own("core.repositoryformatversion", if extended { "1" } else { "0" }),
         own("core.bare", "false"),
@@ -61,6 +58,68 @@ pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
         own("gc.auto", "0"),
         own("maintenance.auto", "false"),
         own("lfs.storage", &storage.to_string_lossy()),
+    ];
+    config::render(fixed.iter().chain(copied))
+}
+
+/// Where the user's settings put large files, if they say so.
+pub(super) fn lfs_path(settings: &[Setting]) -> Option<String> {
+    config::last(settings, "lfs.storage").map(Setting::text)
+}
+
+/// The store of Git LFS.
+pub(super) fn lfs_storage(repo: &Repo, path: Option<&str>) -> std::path::PathBuf {
+    repo.common_dir.join(path.unwrap_or("lfs"))
+}
+
+/// Whether a setting of the repository applies in the git directory of a lane, too. Unlike Regatta's own git, an agent's
+/// git also reads the user's and the system's settings by itself.
+fn is_for_lanes(setting: &Setting) -> bool {
+    let (section, subsection, name) = setting.parts();
+    match section {
+        "include" | "includeif" | "gc" | "maintenance" | "rerere" | "index" => false,
+        "extensions" => matches!(name, "objectformat" | "partialclone"),
+        "core" => !matches!(
+            name,
+            "worktree"
+                | "bare"
+                | "hookspath"
+                | "fsmonitor"
+                | "splitindex"
+                | "untrackedcache"
+                | "sparsecheckout"
+                | "sparsecheckoutcone"
+                | "logallrefupdates"
+                | "repositoryformatversion"
+        ),
+        "lfs" => !(subsection.is_none() && name == "storage"),
+        _ => true,
+    }
+}
+
+/// The settings of a lane's git directory: the repository's own, as the user trusts them. Hooks are those in the
+/// directory itself, nothing is collected in the background, and the same conflict is not resolved by an old answer.
+pub(super) fn lane_config(settings: &[Setting]) -> Vec<u8> {
+    let own = |key: &str, value: &str| Setting {
+        scope: "local".into(),
+        key: key.into(),
+        value: Some(value.as_bytes().to_vec()),
+    };
+    let local = |setting: &&Setting| matches!(setting.scope.as_str(), "local" | "worktree");
+    let copied: Vec<&Setting> =
+        settings.iter().filter(local).filter(|setting| is_for_lanes(setting)).collect();
+    let extended = copied.iter().any(|setting| setting.key.starts_with("extensions."));
+    let fixed = [
+        own("core.repositoryformatversion", if extended { "1" } else { "0" }),
+        own("core.bare", "false"),
+        own("core.logallrefupdates", "true"),
+        own("core.fsmonitor", "false"),
+        own("core.splitindex", "false"),
+        own("gc.auto", "0"),
+        own("maintenance.auto", "false"),
+        own("rerere.enabled", "false"),
+        // Large files are read from the repository's store through the alternates, and written here.
+        own("lfs.storage", "lfs"),
     ];
     config::render(fixed.iter().chain(copied))
 }

@@ -56,7 +56,7 @@ pub(crate) fn fingerprint(dir: &Path) -> Result<BTreeMap<String, String>, GitErr
 
 /// Copies a hooks directory, preserving executable bits.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), GitError> {
-    if to.exists() {
+    if to.symlink_metadata().is_ok() {
         fs::remove_dir_all(to).map_err(io("remove", to))?;
     }
     fs::create_dir_all(to).map_err(io("create", to))?;

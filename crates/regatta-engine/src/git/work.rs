@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::refs::oid_line;
 use super::{
-    GitCommand, GitError, Identity, LANE_PREFIX, Oid, Repo, TrustSnapshot, io, refs, replace_file,
-    trusted_hooks, unique_suffix, worktrees,
+    GitCommand, GitError, Identity, Oid, Repo, TrustSnapshot, io, refs, replace_file, trusted_hooks,
+    unique_suffix, worktrees,
 };
 
 /// A handle for commands that read or write files, trees and commits.
@@ -110,10 +110,7 @@ impl Work {
 
     /// Whether it is the index of a user's checkout, to which their own settings apply.
     fn is_users(&self, index: &Path) -> bool {
-        use std::os::unix::ffi::OsStrExt as _;
-        let lane = index.parent().and_then(Path::file_name);
-        let lane = lane.is_some_and(|name| name.as_bytes().starts_with(LANE_PREFIX.as_bytes()));
-        !lane && !index.starts_with(self.trust.private_dir())
+        !worktrees::is_in_lane(index) && !index.starts_with(self.trust.private_dir())
     }
 
     /// The variables that let a program started by Regatta see the worktree as git commands here do.
@@ -156,6 +153,13 @@ impl Work {
             replace_file(&head, &wanted)?;
         }
         Ok(shadow)
+    }
+
+    /// The path of a file beside the HEAD that commands in a worktree see.
+    pub(crate) fn beside_head(&self, worktree: &Path, name: &std::ffi::OsStr) -> Result<PathBuf, GitError> {
+        let shadow = self.shadow_path(worktree);
+        fs::create_dir_all(&shadow).map_err(io("create", &shadow))?;
+        Ok(shadow.join(name))
     }
 
     /// Copies the user's sparse-checkout patterns to the shadow of a worktree.

@@ -104,6 +104,22 @@ impl Repo {
     }
 }
 
+/// Whether a file is in the git directory of a lane, shared or its own.
+pub(crate) fn is_in_lane(file: &Path) -> bool {
+    let is_lane = |dir: &Path| {
+        dir.file_name().is_some_and(|name| name.as_bytes().starts_with(LANE_PREFIX.as_bytes()))
+            && dir.parent().is_some_and(|above| above.file_name() == Some("worktrees".as_ref()))
+    };
+    file.ancestors().skip(1).take(2).any(is_lane)
+}
+
+/// The registration that contains a lane's own git directory; `None` for any other git directory.
+pub(crate) fn registration_of(git_dir: &Path) -> Option<&Path> {
+    let admin = git_dir.parent().filter(|_| git_dir.file_name() == Some("git".as_ref()))?;
+    (is_in_lane(git_dir) && admin.join("commondir").is_file() && admin.join("gitdir").is_file())
+        .then_some(admin)
+}
+
 /// The worktree directory that an admin directory belongs to.
 pub(crate) fn checkout_path(admin: &Path) -> Option<PathBuf> {
     let dot_git = read_path(&admin.join("gitdir"))?;

@@ -3,12 +3,11 @@
 //! Invariant: after [`inspect`] has succeeded, every new object is what its id says, breaks no rule of git's, and is in
 //! the repository's own object store.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::gc::GcGuard;
-use crate::git::{GitError, Oid, Work, io};
+use crate::git::{Complaint, GitError, Oid, Work, io, new_objects};
 
 /// A file of this size is worth a warning: every clone carries it forever.
 pub(super) const LARGE: u64 = 10 << 20;
@@ -45,8 +44,8 @@ fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Ins
     let command = work.bare().set("pack.writeReverseIndex=false").args(["index-pack", "--strict", "-o"]);
     let ran = command.arg(&looked_up).arg(&packed).run()?;
     if ran.code != Some(0) {
-        return match complaint(&ran.stderr) {
-            Some(complaint) => Ok(Inspected::Unsound(complaint.told(work, known, head)?)),
+        return match Complaint::of(&ran.stderr) {
+            Some(complaint) => Ok(Inspected::Unsound(complaint.told(&|| work.bare(), known, &[head])?)),
             None => Err(ran.into_error()),
         };
     }
@@ -134,68 +133,8 @@ fn keep_borrowed(work: &Work, known: &[&Oid], head: &Oid, dir: &Path, name: &str
     Ok(())
 }
 
-/// Git's complaint about one object.
-struct Complaint {
-    object: String,
-    rule: String,
-    words: String,
-}
-
-/// Parses `error: object <id>: <rule>: <words>`.
-fn complaint(stderr: &str) -> Option<Complaint> {
-    stderr.lines().find_map(|line| {
-        let (_, rest) = line.split_once("object ")?;
-        let mut parts = rest.splitn(3, ": ");
-        let (object, rule, words) = (parts.next()?, parts.next()?, parts.next()?);
-        let object = object.split(' ').next()?;
-        let is_rule = !rule.is_empty() && rule.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        (Oid::parse(object).is_ok() && is_rule).then(|| Complaint {
-            object: object.to_owned(),
-            rule: rule.to_owned(),
-            words: words.to_owned(),
-        })
-    })
-}
-
-impl Complaint {
-    fn told(&self, work: &Work, known: &[&Oid], head: &Oid) -> Result<String, GitError> {
-        let places = objects(work, known, head)?;
-        let place = match places.get(&self.object).map(String::as_str) {
-            None => format!("commit {}", &self.object[..self.object.len().min(12)]),
-            Some("") => self.entry(work, "")?.unwrap_or_else(|| "its top directory".to_owned()),
-            Some(path) => self.entry(work, path)?.unwrap_or_else(|| path.to_owned()),
-        };
-        Ok(format!("git's own checks refuse what it committed, in {place}: {} ({})", self.words, self.rule))
-    }
-
-    /// The entry of a directory that is not allowed there.
-    fn entry(&self, work: &Work, path: &str) -> Result<Option<String>, GitError> {
-        if !self.rule.starts_with("has") {
-            return Ok(None);
-        }
-        let ran = work.bare().args(["ls-tree", "-z", "--name-only"]).arg(&self.object).run()?;
-        let names = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let odd = |name: &&str| {
-            matches!(*name, "." | "..") || name.to_lowercase().starts_with(".git") || name.contains('~')
-        };
-        Ok(names.split('\0').find(odd).map(|name| match path {
-            "" => name.to_owned(),
-            path => format!("{path}/{name}"),
-        }))
-    }
-}
-
-/// New trees and files by id, each with a path. The top directory has none; commits are not included.
-fn objects(work: &Work, known: &[&Oid], head: &Oid) -> Result<BTreeMap<String, String>, GitError> {
-    let command = work.bare().args(["rev-list", "--objects"]).arg(head);
-    let listed = command.args(known.iter().map(|oid| format!("^{oid}"))).arg("--").bytes()?;
-    let listed = String::from_utf8_lossy(&listed).into_owned();
-    let pairs = listed.lines().filter_map(|line| line.split_once(' '));
-    Ok(pairs.map(|(oid, path)| (oid.to_owned(), path.to_owned())).collect())
-}
-
 fn large_files(work: &Work, known: &[&Oid], head: &Oid) -> Result<Vec<(PathBuf, u64)>, GitError> {
-    let paths = objects(work, known, head)?;
+    let paths = new_objects(&work.bare(), known, &[head])?;
     let asked: String = paths.keys().map(|oid| format!("{oid}\n")).collect();
     let command = work.bare().args(["cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)"]);
     let said = command.stdin(asked).text()?;

@@ -20,7 +20,7 @@ impl Lanes {
     /// Moves `regatta/<id>` to the lane's HEAD. A tip that this would drop is saved first: a user may have committed
     /// there.
     pub fn set_branch(&self, lane: &Lane) -> Result<BranchMove, GitError> {
-        let (name, head) = (format!("refs/heads/{}", lane.task.branch()), lane.head()?);
+        let (name, head) = (format!("refs/heads/{}", lane.task.branch()), self.head_of(lane)?);
         loop {
             let now = self.repo.read_ref(&name)?;
             if now.as_ref() == Some(&head) {

@@ -86,6 +86,11 @@ impl Lanes {
     /// Variables for the agent's own git: no background maintenance, and brought-in files are ignored, so that the
     /// agent's `git add -A` does not take them either.
     pub fn agent_git_env(&self, lane: &Lane) -> Result<Vec<(String, String)>, GitError> {
+        if lane.own {
+            // Everything is in its own git directory.
+            self.refresh_refs(lane)?;
+            return self.refresh_git(lane).map(|()| Vec::new());
+        }
         let mut rules = self.work.trust().user_excludes();
         rules.push(b'\n');
         for path in self.load_brought_in(&lane.task)? {
@@ -194,7 +199,7 @@ fn inside(path: &str) -> Result<PathBuf, GitError> {
 }
 
 /// A gitignore line that matches exactly this path.
-fn ignore_rule(path: &Path) -> Vec<u8> {
+pub(super) fn ignore_rule(path: &Path) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     if name.contains(&b'\n') {
         return Vec::new();

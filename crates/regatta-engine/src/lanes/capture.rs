@@ -77,8 +77,12 @@ impl Lanes {
     ) -> Result<Captured, GitError> {
         let looked_at = clock::now().seconds();
         let own = lane.git_dir.join("index");
+        let stores = self.stores_of(lane);
+        if lane.own {
+            self.share_split_index(lane)?;
+        }
         if copy_index(&own, index)?.is_none() {
-            let command = quarantine.beside(&self.work, &lane.path, index).arg("read-tree");
+            let command = quarantine.beside(&self.work, &lane.path, index, &stores).arg("read-tree");
             command.arg(head).bytes()?;
         }
         let uncommitted = self.uncommitted_in(lane, quarantine, index)?;
@@ -92,15 +96,22 @@ impl Lanes {
                 true => format!("{n_paths} uncommitted files are too many to read"),
                 false => format!("{} MB in uncommitted files are too many to read", bytes >> 20),
             };
-            return Ok(uncommitted.named(head, why));
+            return Ok(uncommitted.named(&self.head_aside(lane, head, quarantine)?, why));
         }
-        match self.commit_of(lane, head, quarantine, index, &uncommitted) {
+        let made = self.commit_of(lane, head, quarantine, index, &uncommitted).and_then(|commit| {
+            self.take_aside(lane, quarantine, &commit)?;
+            Ok(commit)
+        });
+        match made {
             // A file that may have changed while it was read is read again the next time.
             Ok(commit) => {
                 let signature = if settled { signature } else { String::new() };
                 Ok(Captured::Work(Capture { commit, bytes, signature }))
             }
-            Err(error) if lane.path.is_dir() => Ok(uncommitted.named(head, error.to_string())),
+            Err(error) if lane.path.is_dir() => {
+                let head = self.head_aside(lane, head, quarantine)?;
+                Ok(uncommitted.named(&head, error.to_string()))
+            }
             Err(error) => Err(error),
         }
     }
@@ -113,7 +124,8 @@ impl Lanes {
         index: &Path,
         uncommitted: &Uncommitted,
     ) -> Result<Oid, GitError> {
-        let command = || quarantine.beside(&self.work, &lane.path, index);
+        let stores = self.stores_of(lane);
+        let command = || quarantine.beside(&self.work, &lane.path, index, &stores);
         // Deletions come first and by force: a directory or a link may have replaced the file by now.
         for (flags, paths) in [
             (&["--force-remove"][..], &uncommitted.gone),
@@ -126,17 +138,43 @@ impl Lanes {
             }
         }
         let tree = oid_line(&command().arg("write-tree").bytes()?)?;
-        if tree == self.work.tree_of(head)? {
+        let own = self.reading(lane).args([
+            "rev-parse",
+            "--verify",
+            "--end-of-options",
+            &format!("{head}^{{tree}}"),
+        ]);
+        let own =
+            if self.has_new_objects(lane) { oid_line(&own.bytes()?)? } else { self.work.tree_of(head)? };
+        if tree == own {
             return Ok(head.clone());
         }
         // The same work always makes the same commit.
-        let mut commit = quarantine.bare(&self.work).arg("commit-tree").arg(&tree).arg("-p").arg(head);
+        let mut commit = command().arg("commit-tree").arg(&tree).arg("-p").arg(head);
         for role in ["AUTHOR", "COMMITTER"] {
             for (what, value) in [("NAME", "Regatta"), ("EMAIL", "regatta@localhost"), ("DATE", "@0 +0000")] {
                 commit = commit.env(&format!("GIT_{role}_{what}"), value);
             }
         }
         oid_line(&commit.args(["--no-gpg-sign", "-F", "-"]).stdin("not committed yet\n").bytes()?)
+    }
+
+    /// The lane's HEAD if it can be copied, else the newest commit that was taken over.
+    fn head_aside(&self, lane: &Lane, head: &Oid, quarantine: &Quarantine) -> Result<Oid, GitError> {
+        match self.take_aside(lane, quarantine, head) {
+            Ok(()) => Ok(head.clone()),
+            Err(_) => self.kept_head(lane),
+        }
+    }
+
+    /// Copies what the commit needs of the lane's own objects to the quarantine, by their content: what is merged there
+    /// does not depend on the lane.
+    fn take_aside(&self, lane: &Lane, quarantine: &Quarantine, commit: &Oid) -> Result<(), GitError> {
+        if !self.has_new_objects(lane) {
+            return Ok(());
+        }
+        self.check_store(lane)?;
+        self.transfer(lane, quarantine.objects(), &[&self.work.objects_dir()], &[commit])
     }
 
     /// Files that differ from the index, in one walk, without reading any that its times show to be unchanged.
@@ -147,7 +185,9 @@ impl Lanes {
         index: &Path,
     ) -> Result<Uncommitted, GitError> {
         let flags = ["--modified", "--deleted", "--others", "--unmerged", "--exclude-standard"];
-        let command = quarantine.beside(&self.work, &lane.path, index).args(["ls-files", "-z", "-t"]);
+        let stores = self.stores_of(lane);
+        let command =
+            quarantine.beside(&self.work, &lane.path, index, &stores).args(["ls-files", "-z", "-t"]);
         let listed = command.args(flags).bytes()?;
         let brought_in = self.load_brought_in(&lane.task)?;
         let (mut gone, mut there) = (BTreeSet::new(), BTreeSet::new());

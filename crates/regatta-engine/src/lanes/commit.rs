@@ -11,8 +11,13 @@ use regatta_core::time::Timestamp;
 use super::commit_hooks::{HookRun, InForce};
 use super::lane_head::Move;
 use super::{Hooks, Lane, Lanes, SalvageRef, message};
-use crate::git::{COMMIT_HOOKS, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line};
+use crate::git::{
+    COMMIT_HOOKS, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line, read_plain,
+};
 use crate::landing::gc::{GcGuard, GcWatch, wait_for_gc};
+
+/// Largest list of merged commits that is read.
+const MAX_HEADS: u64 = 64 << 10;
 
 /// What to commit, and how.
 #[derive(Debug)]
@@ -67,7 +72,7 @@ impl Lanes {
     pub fn commit(&self, lane: &Lane, mut request: CommitRequest<'_>) -> Result<CommitOutcome, GitError> {
         self.clear_stale_locks(lane)?;
         let gc = GcWatch::new(&self.repo.common_dir);
-        let head = lane.head()?;
+        let head = self.head_of(lane)?;
         if let Some(path) = self.dirty_submodule(lane)? {
             return Ok(CommitOutcome::DirtySubmodule { path });
         }
@@ -78,7 +83,7 @@ impl Lanes {
                 let salvaged = self.salvage(lane, &format!("an unfinished {operation}"), request.at)?;
                 return Ok(CommitOutcome::Unfinished { operation, paths, salvaged });
             }
-            None => merge_heads(lane),
+            None => self.merge_heads(lane)?,
         };
         if status.changes.is_empty() && merging.is_empty() {
             return Ok(CommitOutcome::NothingToCommit);
@@ -249,6 +254,15 @@ impl Lanes {
         }
     }
 
+    /// The other parents of a merge that the agent resolved but did not commit.
+    fn merge_heads(&self, lane: &Lane) -> Result<Vec<Oid>, GitError> {
+        let heads = read_plain(&lane.git_dir.join("MERGE_HEAD"), MAX_HEADS)?.unwrap_or_default();
+        let heads = String::from_utf8_lossy(&heads).into_owned();
+        let heads: Vec<Oid> = heads.lines().filter_map(|line| Oid::parse(line).ok()).collect();
+        self.take_commits(lane, &heads.iter().collect::<Vec<_>>())?;
+        Ok(heads)
+    }
+
     /// The unfinished operation because of which HEAD is not the agent's work.
     fn unfinished(&self, lane: &Lane, status: &Status) -> Option<(Operation, Vec<PathBuf>)> {
         let unmerged = status.changes.iter().filter(|change| change.kind == ChangeKind::Unmerged);
@@ -263,10 +277,4 @@ impl Lanes {
 /// A directory with only samples or hooks for other occasions has no part in a commit.
 fn has_commit_hooks(dir: &Path) -> bool {
     COMMIT_HOOKS.iter().any(|hook| is_executable(&dir.join(hook)))
-}
-
-/// The other parents of a merge that the agent resolved but did not commit.
-fn merge_heads(lane: &Lane) -> Vec<Oid> {
-    let heads = fs::read_to_string(lane.git_dir.join("MERGE_HEAD")).unwrap_or_default();
-    heads.lines().filter_map(|line| Oid::parse(line).ok()).collect()
 }

@@ -62,7 +62,7 @@ impl Lanes {
     pub(super) fn hooks_in_force(&self, lane: &Lane) -> Result<InForce, GitError> {
         match self.work.trust().hooks() {
             None => Ok(InForce::Unknown(Vec::new())),
-            Some(HookSource::Shared(dir)) => self.work.trust().trusted_hooks_dir(dir).map(InForce::From),
+            Some(HookSource::Shared(dir)) => self.trusted_hooks(lane, dir).map(InForce::From),
             Some(HookSource::InLane(dir)) => {
                 let dir = lane.path.join(dir);
                 let then = self.load_record(&lane.task)?.map(|record| record.hooks).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Lanes {
                 }
                 // The agent did not change them, but they are not the ones the user trusts: other hooks have landed.
                 if then == now && !trusted.is_empty() {
-                    return self.work.trust().trusted_hooks_dir(&dir).map(InForce::From);
+                    return self.trusted_hooks(lane, &dir).map(InForce::From);
                 }
                 if then == now {
                     return Ok(InForce::Unknown(now.into_keys().collect()));
@@ -87,6 +87,13 @@ impl Lanes {
         }
     }
 
+    /// The directory from which hooks run: `dir` while its content is trusted, else the trusted copy.
+    fn trusted_hooks(&self, lane: &Lane, dir: &Path) -> Result<PathBuf, GitError> {
+        let trusted = self.work.trust().trusted_hooks_dir(dir)?;
+        // The copy in the lane was written again after its agent ended.
+        Ok(if lane.own && trusted != dir { lane.git_dir.join("hooks") } else { trusted })
+    }
+
     /// The environment in which a hook sees this lane.
     pub(super) fn hook_env(
         &self,
@@ -97,7 +104,10 @@ impl Lanes {
         let who = self.work.identity();
         let mut env = self.repo.env.variables().to_vec();
         let date = format!("{} +0000", at.seconds());
-        let places = self.work.child_env(&lane.path, &lane.git_dir, head)?;
+        let places = match lane.own {
+            true => self.own_hook_places(lane),
+            false => self.work.child_env(&lane.path, &lane.git_dir, head)?,
+        };
         env.extend(places.into_iter().map(|(name, path)| (name.into(), path.into_os_string())));
         let said = [
             ("GIT_EDITOR", ":"),

@@ -19,13 +19,14 @@ impl Lanes {
         target: &str,
         since: Timestamp,
     ) -> Result<Vec<String>, GitError> {
-        let (count, merged) = (format!("--count={MAX_BRANCHES}"), format!("--no-merged={}", lane.head()?));
+        let mut found = self.own_places(lane)?;
+        let head = self.head_of(lane)?;
+        let (count, merged) = (format!("--count={MAX_BRANCHES}"), format!("--no-merged={head}"));
         let flags = ["--sort=-committerdate", &count, &merged, "--format=%(refname) %(committerdate:unix)"];
         let listed = self.repo.real().arg("for-each-ref").args(flags).args(["--", "refs/heads/"]).text()?;
         let checkouts = self.repo.checkouts()?;
         // Git's clock has whole seconds.
         let since = since.seconds();
-        let mut found = Vec::new();
         for (name, made_at) in listed.lines().filter_map(|line| line.split_once(' ')) {
             let Some(branch) = name.strip_prefix("refs/heads/") else { continue };
             let is_new = made_at.parse::<i64>().is_ok_and(|made_at| made_at >= since);
@@ -54,7 +55,7 @@ impl Lanes {
         let Ok(HeadRef::Detached(head)) = load_head(&self.repo, &checkout.git_dir) else { return Ok(false) };
         let listed =
             self.repo.real().args(["log", "-1", "--format=%ct"]).arg(&head).args(["--not", "--branches"]);
-        let newest = listed.arg(&lane.head()?).text()?;
+        let newest = listed.arg(&self.head_of(lane)?).text()?;
         Ok(newest.trim().parse::<i64>().is_ok_and(|made_at| made_at >= since))
     }
 }

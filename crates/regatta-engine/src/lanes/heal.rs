@@ -11,10 +11,12 @@ use regatta_core::time::Timestamp;
 
 use super::record::LaneRecord;
 use super::register::{dot_git_content, write_dot_git};
-use super::{Lane, Lanes, lane_head};
-use crate::git::{GitError, Oid, checkout_path, io};
+use super::{Lane, Lanes};
+use crate::git::{GitError, Oid, checkout_path, io, read_plain};
 
 const GONE: &str = "its directory is gone";
+/// Largest reflog that is read.
+const MAX_LOG: u64 = 16 << 20;
 const UNKNOWN: &str = "git no longer lists it";
 
 /// What is wrong with a lane, found without starting a process.
@@ -22,14 +24,14 @@ pub(super) fn ailment(lane: &Lane, record: &LaneRecord) -> Option<&'static str> 
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     match () {
         () if !record.ready => Some("its first checkout never ended"),
-        () if !is_dir(&lane.git_dir) => Some(UNKNOWN),
+        () if !is_dir(&lane.admin) => Some(UNKNOWN),
         () if !is_dir(&lane.path) => Some(GONE),
         () if record.healing => Some("its files were not all brought back"),
         () if !has_dot_git(lane) => Some("its .git file is missing or points elsewhere"),
         () if !has_pointers(lane) => Some("its admin files are damaged"),
-        () if lane_head::load(&lane.repo, &lane.git_dir).ok().flatten().is_none() => {
-            Some("its HEAD is unreadable")
-        }
+        () if lane.own && !lane.own_is_sound() => Some("its git directory is missing or damaged"),
+        () if lane.own && !lane.borrows_as_made() => Some("its git directory borrows from another place"),
+        () if lane.load_head().ok().flatten().is_none() => Some("its HEAD is unreadable"),
         () if !has_index(lane) => Some("its index is missing or damaged"),
         () => None,
     }
@@ -42,8 +44,9 @@ fn has_dot_git(lane: &Lane) -> bool {
 }
 
 fn has_pointers(lane: &Lane) -> bool {
-    let common = fs::read(lane.git_dir.join("commondir")).unwrap_or_default();
-    common.trim_ascii_end() == b"../.." && checkout_path(&lane.git_dir).as_deref() == Some(&lane.path)
+    let common = fs::read(lane.admin.join("commondir")).unwrap_or_default();
+    let known = !lane.own || crate::git::head_oid(&lane.repo, &lane.admin).is_ok_and(|head| head.is_some());
+    common.trim_ascii_end() == b"../.." && checkout_path(&lane.admin).as_deref() == Some(&lane.path) && known
 }
 
 /// A link in place of the index would make git write through it, wherever it leads.
@@ -59,7 +62,7 @@ impl Lanes {
     /// Damage to a lane that leaves no work to judge in it; `None` if there may be some.
     pub fn harm(&self, lane: &Lane) -> Option<&'static str> {
         let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-        match lane_head::load(&self.repo, &lane.git_dir) {
+        match lane.load_head() {
             _ if !is_dir => Some("its lane was gone when it ended: the directory was removed"),
             Ok(None) => Some("it left its lane on a branch without a commit"),
             _ => None,
@@ -82,9 +85,11 @@ impl Lanes {
             self.save_record(&lane.task, &LaneRecord { healing: true, ..record.clone() })?;
             fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
         }
-        if !lane.git_dir.is_dir() {
+        let mut record = record.clone();
+        if !lane.admin.is_dir() {
             let head = self.last_known_head(lane)?;
-            self.register(&lane.path, &record.admin, &head)?;
+            record.refs = self.register(lane, &head)?;
+            self.save_record(&lane.task, &LaneRecord { healing: is_gone, ..record.clone() })?;
         }
         if !has_dot_git(lane) {
             let dot_git = lane.path.join(".git");
@@ -99,13 +104,23 @@ impl Lanes {
             let mut pointer = lane.path.join(".git").as_os_str().as_bytes().to_vec();
             pointer.push(b'\n');
             for (name, content) in [("gitdir", pointer.as_slice()), ("commondir", b"../..\n")] {
-                let file = lane.git_dir.join(name);
-                fs::write(&file, content).map_err(io("write", &file))?;
+                let file = lane.admin.join(name);
+                crate::git::replace_file(&file, content)?;
+            }
+            if self.known_head(lane).is_none() {
+                self.set_known_head(lane, &lane.base)?;
             }
         }
-        let head = match lane_head::load(&self.repo, &lane.git_dir) {
-            Ok(Some(head)) => head,
-            _ => self.restore_head(lane)?,
+        if lane.own && !lane.own_is_sound() {
+            self.renew_own(lane, &self.last_known_head(lane)?)?;
+        }
+        self.refresh_git(lane)?;
+        if lane.load_head().ok().flatten().is_none() {
+            self.restore_head(lane)?;
+        }
+        let head = match self.head_of(lane) {
+            Err(GitError::Damaged { .. }) => self.renew_damaged(lane)?,
+            head => head?,
         };
         self.clear_stale_locks(lane)?;
         let staged = if has_index(lane) { None } else { Some(self.remove_index(lane)?) };
@@ -117,11 +132,20 @@ impl Lanes {
                 .arg(&head)
                 .bytes()?;
             lane.warnings = self.populate_submodules(lane)?;
-            self.save_record(&lane.task, &LaneRecord { healing: false, ..record.clone() })?;
+            self.save_record(&lane.task, &LaneRecord { healing: false, ..record })?;
         } else if staged.is_some() {
             self.work.at(&lane.path, &lane.git_dir, None)?.args(["read-tree"]).arg(&head).bytes()?;
         }
         Ok(())
+    }
+
+    /// Gives a lane whose commits cannot be taken over a new git directory at the last commit that can. Its files stay,
+    /// as uncommitted work.
+    pub fn renew_damaged(&self, lane: &Lane) -> Result<Oid, GitError> {
+        let head = self.last_known_head(lane)?;
+        self.renew_own(lane, &head)?;
+        self.work.at(&lane.path, &lane.git_dir, None)?.arg("read-tree").arg(&head).bytes()?;
+        Ok(head)
     }
 
     fn remove_index(&self, lane: &Lane) -> Result<(), GitError> {
@@ -142,14 +166,19 @@ impl Lanes {
 
     /// The newest existing commit named by the reflog, the task's branch or the record.
     fn last_known_head(&self, lane: &Lane) -> Result<Oid, GitError> {
-        let log = fs::read_to_string(lane.git_dir.join("logs/HEAD")).unwrap_or_default();
+        let log = read_plain(&lane.git_dir.join("logs/HEAD"), MAX_LOG).ok().flatten().unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).into_owned();
         let logged = log
             .lines()
             .rev()
             .filter_map(|line| line.split(' ').nth(1))
             .filter_map(|oid| Oid::parse(oid).ok());
         let branch = self.repo.read_ref(&format!("refs/heads/{}", lane.task.branch())).ok().flatten();
-        for oid in logged.take(3).chain(branch) {
+        let known = if lane.own { self.known_head(lane) } else { None };
+        for oid in logged.take(3).chain(known).chain(branch) {
+            if lane.own && self.take_commits(lane, &[&oid]).is_ok() {
+                return Ok(oid);
+            }
             if self.work.bare().args(["cat-file", "-e"]).arg(format!("{oid}^{{commit}}")).run()?.code
                 == Some(0)
             {

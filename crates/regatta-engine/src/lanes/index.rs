@@ -28,7 +28,7 @@ impl Lanes {
     /// Rebuilds the lane's index. No agent may be running in the lane.
     pub fn rebuild_index(&self, lane: &Lane) -> Result<(), GitError> {
         self.clear_stale_locks(lane)?;
-        let head = lane.head()?;
+        let head = self.head_of(lane)?;
         let scratch = self.work.scratch_path("index");
         let built = self.build_index(lane, &head, &scratch).and_then(|()| {
             let index = lane.git_dir.join("index");
@@ -72,15 +72,38 @@ impl Lanes {
         Ok(())
     }
 
-    /// What the agent staged, as far as its index is readable. It is read as the agent's git would.
+    /// What the agent staged, as far as its index is readable.
     fn staged(&self, lane: &Lane, head: &Oid) -> Result<Vec<Entry>, GitError> {
         let index = lane.git_dir.join("index");
         if !index.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
             return Ok(Vec::new());
         }
-        let git = || self.repo.real_in(&lane.git_dir).env("GIT_WORK_TREE", &lane.path).cwd(&lane.path);
+        let copy = self.work.scratch_path("staged-index");
+        let staged = self.staged_in(lane, head, &copy);
+        fs::remove_file(&copy).ok();
+        let mut staged = staged?;
+        self.take_staged(lane, &mut staged)?;
+        Ok(staged)
+    }
+
+    /// Reads staged files from a copy of the index: of a lane with its own git directory as Regatta's git would.
+    fn staged_in(&self, lane: &Lane, head: &Oid, copy: &Path) -> Result<Vec<Entry>, GitError> {
+        if lane.own {
+            copy_index(&lane.git_dir.join("index"), copy)?;
+            self.share_split_index(lane)?;
+        }
+        let git = || match lane.own {
+            true => {
+                let objects = self.work.objects_dir();
+                let place = CommandPlace { worktree: &lane.path, index: copy, objects: &objects, head: None };
+                Ok(self.work.at_place(&place)?.borrowing(self.stores_of(lane)))
+            }
+            false => Ok::<_, GitError>(
+                self.repo.real_in(&lane.git_dir).env("GIT_WORK_TREE", &lane.path).cwd(&lane.path),
+            ),
+        };
         let flags = ["--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--ita-visible-in-index"];
-        let listed = git().arg("diff-index").args(flags).arg(head).arg("--").bytes()?;
+        let listed = git()?.arg("diff-index").args(flags).arg(head).arg("--").bytes()?;
         let (mut entries, mut unmerged) = (Vec::new(), false);
         let mut fields = listed.split(|byte| *byte == 0);
         while let (Some(facts), Some(path)) = (fields.next().filter(|facts| !facts.is_empty()), fields.next())
@@ -99,7 +122,7 @@ impl Lanes {
             }
         }
         if unmerged {
-            let listed = git().args(["ls-files", "--unmerged", "-z"]).bytes()?;
+            let listed = git()?.args(["ls-files", "--unmerged", "-z"]).bytes()?;
             for line in listed.split(|byte| *byte == 0) {
                 let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
                 let what = String::from_utf8_lossy(&line[..tab]).into_owned();
@@ -107,6 +130,32 @@ impl Lanes {
             }
         }
         Ok(entries)
+    }
+
+    /// An index that an agent split refers to a second file, which git looks for beside its HEAD.
+    pub(super) fn share_split_index(&self, lane: &Lane) -> Result<(), GitError> {
+        for entry in fs::read_dir(&lane.git_dir).into_iter().flatten().flatten() {
+            if entry.file_name().as_bytes().starts_with(b"sharedindex.") {
+                copy_index(&entry.path(), &self.work.beside_head(&lane.path, &entry.file_name())?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the staged content. What the agent's store does not have, or not as its id says, was not staged.
+    fn take_staged(&self, lane: &Lane, staged: &mut Vec<Entry>) -> Result<(), GitError> {
+        if !self.has_new_objects(lane) || staged.is_empty() {
+            return Ok(());
+        }
+        let oids: Vec<Oid> = staged.iter().filter_map(Entry::content).collect();
+        if oids.is_empty() || self.take_commits(lane, &oids.iter().collect::<Vec<_>>()).is_ok() {
+            return Ok(());
+        }
+        staged.retain(|entry| match entry.content() {
+            Some(oid) => self.take_commits(lane, &[&oid]).is_ok(),
+            None => true,
+        });
+        Ok(())
     }
 
     /// Brought-in files in `head` that the lane's base does not track: the agent committed them.
@@ -148,6 +197,14 @@ impl Entry {
     /// `like` is any id of the repository: all have the same length.
     fn gone(path: PathBuf, like: &Oid) -> Self {
         Self { what: format!("0 {}", "0".repeat(like.as_str().len())), path }
+    }
+
+    /// The staged content; `None` for a deletion and for the commit of a submodule.
+    fn content(&self) -> Option<Oid> {
+        let mut words = self.what.split(' ');
+        let mode = words.next().filter(|mode| *mode != "0" && *mode != "160000")?;
+        let oid = words.next().filter(|_| !mode.is_empty())?;
+        Oid::parse(oid).ok().filter(|oid| oid.as_str().bytes().any(|digit| digit != b'0'))
     }
 
     fn line(&self) -> Vec<u8> {

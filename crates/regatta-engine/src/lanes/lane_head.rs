@@ -8,16 +8,12 @@ use std::time::{Duration, Instant};
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::{GitError, Identity, Oid, Repo, clear_in_lane, head_oid, io, locks_below};
+use crate::git::{GitError, Identity, Oid, clear_in_lane, io, locks_below};
 
 /// How long to wait for a lock in a lane while a process still has its working directory there.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// Interval of the checks.
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
-
-pub(super) fn load(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
-    head_oid(repo, git_dir)
-}
 
 /// Why and by whom HEAD is moved, for the reflog.
 pub(super) struct Move<'a> {
@@ -32,7 +28,8 @@ impl Lanes {
     /// Moves the lane's HEAD and detaches it. A branch the agent checked out stays where it is: it may be the target
     /// itself, which no lane moves.
     pub(super) fn move_head(&self, lane: &Lane, step: &Move<'_>) -> Result<(), GitError> {
-        if self.repo.reftable {
+        self.set_known_head(lane, step.to)?;
+        if self.repo.reftable && !lane.own {
             let reflog = format!("regatta: {}", step.why);
             let command =
                 self.repo.real_in(&lane.git_dir).durable().args(["update-ref", "--no-deref", "-m", &reflog]);
@@ -45,7 +42,7 @@ impl Lanes {
         let mut file =
             OpenOptions::new().write(true).create_new(true).open(&lock).map_err(io("lock", &lock))?;
         let moved = (|| {
-            let now = load(&self.repo, &lane.git_dir)?;
+            let now = lane.load_head()?;
             if now.as_ref() != Some(step.from) {
                 return Err(GitError::RefMoved { name: head.display().to_string(), now });
             }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
-use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line, quoted};
+use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
 
 impl Lanes {
     /// How the lane's files differ from `against` now: committed, staged, unstaged and untracked work together.
@@ -66,7 +66,7 @@ impl Lanes {
         Ok(self
             .work
             .at_place(&place)?
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.work.objects_dir()))
+            .borrowing([self.work.objects_dir()].into_iter().chain(self.stores_of(lane)))
             .env("GIT_OPTIONAL_LOCKS", "0"))
     }
 }

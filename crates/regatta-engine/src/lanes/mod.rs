@@ -3,9 +3,10 @@
 //! Invariant: no work is ever lost. Every step here that could drop a file or a commit first puts it under
 //! `refs/regatta/salvage/`, and nothing unsaved is removed.
 //!
-//! HEAD is detached so that an agent needs to write only its own admin directory and objects; Regatta itself moves the
-//! visible branch, `regatta/<id>`. The work of a lane is its HEAD, even on a branch that the agent created. Calls that
-//! change a lane assume that no agent runs in it.
+//! Each lane has its own git directory, a plain repository that borrows the project's objects (see `own.rs`). An agent's
+//! refs, stashes and objects stay there; what it committed is taken over by its content (see `take_over.rs`). HEAD is
+//! detached at first; Regatta itself moves the visible branch, `regatta/<id>`. The work of a lane is its HEAD, even on a
+//! branch that the agent created. Calls that change a lane assume that no agent runs in it.
 
 mod alone;
 mod assets;
@@ -22,6 +23,8 @@ mod lane_head;
 mod look;
 mod message;
 mod moved;
+mod own;
+mod own_refs;
 mod pool;
 mod prepare;
 mod reader;
@@ -31,8 +34,8 @@ mod retire;
 mod salvage;
 mod secrets;
 mod staging;
-
 mod submodules;
+mod take_over;
 mod unfinished;
 
 use std::fs;
@@ -41,7 +44,7 @@ use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 
-use crate::git::{FileLock, GitError, Oid, Repo, Work, absent_is_none, io};
+use crate::git::{FileLock, GitError, Oid, Repo, Work, absent_is_none, io, replace_file};
 
 pub use alone::Alone;
 pub use branch::BranchMove;
@@ -78,7 +81,10 @@ pub struct Lane {
     pub base: Oid,
     /// Problems that did not prevent the lane: submodules that could not be filled.
     pub warnings: Vec<String>,
+    /// Its registration below `.git/worktrees`.
+    admin: PathBuf,
     git_dir: PathBuf,
+    own: bool,
     repo: Repo,
     /// The fence of its record; differs if another lane was made in its place since. Always 0 without a pool.
     fence: u64,
@@ -133,14 +139,14 @@ impl LanePurpose {
 impl Lane {
     /// The commit of this lane's work.
     pub fn head(&self) -> Result<Oid, GitError> {
-        lane_head::load(&self.repo, &self.git_dir)?.ok_or_else(|| GitError::NoLane {
+        self.load_head()?.ok_or_else(|| GitError::NoLane {
             task: format!("{} (its HEAD is on an unborn branch)", self.task),
         })
     }
 
     /// The branch that the agent checked out in it, if any: Regatta leaves a lane's HEAD detached.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        Ok(match crate::git::load_head(&self.repo, &self.git_dir)? {
+        Ok(match self.load_head_ref()? {
             crate::git::HeadRef::Symbolic(name) => name.strip_prefix("refs/heads/").map(str::to_owned),
             crate::git::HeadRef::Detached(_) => None,
         })
@@ -151,9 +157,14 @@ impl Lane {
         self.set_up.as_deref() == Some(key)
     }
 
-    /// Its own directory below `.git/worktrees`: a sandbox must let the agent write there.
+    /// Its git directory: a sandbox must let the agent write there.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
+    }
+
+    /// Its registration below `.git/worktrees`, which contains its git directory.
+    pub fn admin_dir(&self) -> &Path {
+        &self.admin
     }
 }
 
@@ -238,6 +249,9 @@ impl Lanes {
     /// Detaches the lane from the branch its agent checked out; the commit stays the same.
     pub fn detach(&self, lane: &Lane) -> Result<(), GitError> {
         let head = lane.head()?;
+        if lane.own {
+            return replace_file(&lane.git_dir.join("HEAD"), format!("{head}\n").as_bytes());
+        }
         let command = self.repo.real_in(&lane.git_dir).args(["update-ref", "--no-deref", "HEAD"]);
         command.arg(&head).bytes().map(drop)
     }
@@ -252,10 +266,11 @@ impl Lanes {
             Some(name) => self.root.join(".readers").join(name),
             None => self.root.join(task.as_str()),
         };
-        let git_dir = self.repo.common_dir.join("worktrees").join(&record.admin);
+        let admin = self.repo.common_dir.join("worktrees").join(&record.admin);
+        let (own, fence, warnings) = (record.own, record.fence, Vec::new());
+        let git_dir = if own { admin.join(own::OWN) } else { admin.clone() };
         let (task, base, repo) = (task.clone(), record.base.clone(), self.repo.clone());
-        let (fence, warnings) = (record.fence, Vec::new());
-        Lane { task, path, base, warnings, git_dir, repo, fence, set_up: None, _held: None }
+        Lane { task, path, base, warnings, admin, git_dir, own, repo, fence, set_up: None, _held: None }
     }
 }
 

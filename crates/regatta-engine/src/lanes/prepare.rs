@@ -8,6 +8,7 @@ use regatta_core::time::Timestamp;
 
 use super::lane_head::Move;
 use super::record::LaneRecord;
+use super::retire::remove_tree;
 use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
 use crate::git::{ChangeKind, GitError, HookSource, Oid, absent_is_none, hook_fingerprint, io};
@@ -66,7 +67,8 @@ impl Lanes {
             return Ok(Fresh { lane: self.create(task, None, base)?, salvaged: None });
         }
         let mut lane = self.prepare(task, base)?;
-        let head = lane.head()?;
+        self.damage(&lane)?;
+        let head = self.head_of(&lane)?;
         let salvaged = self.salvage(&lane, "before a fresh start", at)?;
         self.keep_submodule_work(&lane)?;
         self.clear_stale_locks(&lane)?;
@@ -89,9 +91,8 @@ impl Lanes {
         }
         self.remove_untracked(&lane, base)?;
         base.clone_into(&mut lane.base);
-        let admin = lane.git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         lane.warnings = self.populate_submodules(&lane)?;
-        self.save_record(task, &self.record_for(&lane, admin, None)?)?;
+        self.save_record(task, &self.record_for(&lane, None)?)?;
         Ok(Fresh { lane, salvaged })
     }
 
@@ -129,7 +130,8 @@ impl Lanes {
             let _one_at_a_time = self.lock_admin()?;
             let (lane, record) = self.begin(task, reader.clone(), base)?;
             fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
-            self.register(&lane.path, &record.admin, base)?;
+            let refs = self.register(&lane, base)?;
+            self.save_record(task, &LaneRecord { refs, ..record })?;
             failpoint::reach("lane-registered");
             lane
         };
@@ -151,21 +153,22 @@ impl Lanes {
         mut warnings: Vec<String>,
     ) -> Result<Lane, GitError> {
         warnings.extend(self.populate_submodules(&lane)?);
-        let admin = lane.git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut record = self.record_for(&lane, admin, reader)?;
+        let mut record = self.record_for(&lane, reader)?;
         record.filled = self.put_manifest_by(&lane)?;
         self.save_record(&lane.task, &record)?;
         Ok(Lane { warnings, ..lane })
     }
 
     /// A finished record, with the hooks as they are before an agent starts.
-    fn record_for(&self, lane: &Lane, admin: String, reader: Option<String>) -> Result<LaneRecord, GitError> {
+    fn record_for(&self, lane: &Lane, reader: Option<String>) -> Result<LaneRecord, GitError> {
         let hooks = match self.work.trust().hooks() {
             Some(HookSource::InLane(dir)) => hook_fingerprint(&lane.path.join(dir))?,
             _ => Default::default(),
         };
+        let admin = lane.admin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let refs = self.load_record(&lane.task)?.and_then(|record| record.refs);
         let begun = LaneRecord::begun(&lane.base, reader);
-        Ok(LaneRecord { admin, ready: true, hooks, fence: lane.fence, ..begun })
+        Ok(LaneRecord { admin, own: lane.own, refs, ready: true, hooks, fence: lane.fence, ..begun })
     }
 
     /// If the record was lost but the lane exists: take it over with everything in it.
@@ -177,13 +180,16 @@ impl Lanes {
             return Ok(None);
         }
         let ours = self.repo.common_dir.join("worktrees");
-        let git_dir = crate::git::git_dir_of(path)?.filter(|dir| dir.parent() == Some(ours.as_path()));
-        let Some(admin) = git_dir.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) else {
+        let found = crate::git::git_dir_of(path)?;
+        let own = found.as_deref().is_some_and(|dir| dir.file_name() == Some(super::own::OWN.as_ref()));
+        let admin = if own { found.as_deref().and_then(Path::parent) } else { found.as_deref() };
+        let admin = admin.filter(|dir| dir.parent() == Some(ours.as_path()));
+        let Some(admin) = admin.and_then(Path::file_name).and_then(|name| name.to_str()) else {
             let why = "a directory of that name exists and is not a worktree of this repository".to_owned();
             return Err(GitError::LaneInTheWay { path: path.to_owned(), why });
         };
         let begun = LaneRecord::begun(base, None);
-        let record = LaneRecord { admin: admin.to_owned(), ready: true, ..begun };
+        let record = LaneRecord { admin: admin.to_owned(), own, ready: true, ..begun };
         self.save_record(task, &record)?;
         Ok(Some(record))
     }
@@ -201,9 +207,9 @@ impl Lanes {
                 }
             }
         }
-        if lane.git_dir.exists() {
+        if lane.admin.exists() {
             self.save_forgotten(lane)?;
-            fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+            remove_tree(&lane.admin).map_err(io("remove", &lane.admin))?;
         }
         Ok(())
     }
@@ -211,10 +217,18 @@ impl Lanes {
     /// The record and the directory of a lane are gone, but git still knows it: its commits and its index may be all
     /// that is left of the work.
     fn save_forgotten(&self, lane: &Lane) -> Result<(), GitError> {
-        let Ok(Some(head)) = super::lane_head::load(&self.repo, &lane.git_dir) else { return Ok(()) };
+        // An older version may have made it.
+        let own = lane.admin.join(super::own::OWN).is_dir();
+        let git_dir = if own { lane.admin.join(super::own::OWN) } else { lane.admin.clone() };
+        let lane = &Lane { own, git_dir, ..lane.clone() };
+        let Ok(Some(head)) = lane.load_head() else { return Ok(()) };
+        if self.head_of(lane).is_err() {
+            return Ok(());
+        }
         if !self.is_kept(lane, &head)? {
             self.create_salvage(lane, &head)?;
         }
+        self.save_own_refs(lane)?;
         if self.load_record(&lane.task)?.is_none() {
             fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
             self.save_index(lane, &head)?;

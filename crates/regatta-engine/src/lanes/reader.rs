@@ -28,7 +28,7 @@ impl Lanes {
         if let Some(left) = self.load_record(&task)? {
             let lane = self.lane(&task, &left);
             if left.ready && super::heal::ailment(&lane, &left).is_none() {
-                self.salvage(&lane, WROTE, at)?;
+                self.save_all(&lane, at)?;
             }
             self.unregister(&lane)?;
         }
@@ -52,11 +52,18 @@ impl Lanes {
             return Ok(());
         }
         if self.harm(lane).is_none() {
-            self.salvage(lane, WROTE, at)?;
+            self.save_all(lane, at)?;
         }
         self.let_go(lane)?;
         self.forget_holders(&lane.task);
         Ok(())
+    }
+
+    /// Saves what a read-only task wrote after all, in its files and in its git directory.
+    fn save_all(&self, lane: &Lane, at: Timestamp) -> Result<(), GitError> {
+        self.damage(lane)?;
+        self.salvage(lane, WROTE, at)?;
+        self.save_own_refs(lane)
     }
 
     /// Keeps a reader's or a gate's checkout from being removed while the lock is held.
@@ -84,7 +91,7 @@ impl Lanes {
             if free && !someone_stands_in(&info.path) {
                 let lane = self.lane(&task, &record);
                 if !is_gate(&record) && record.ready && info.broken.is_none() {
-                    self.salvage(&lane, WROTE, at)?;
+                    self.save_all(&lane, at)?;
                 }
                 self.let_go(&lane)?;
                 if is_gate(&record) {

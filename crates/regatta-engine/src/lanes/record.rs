@@ -19,6 +19,12 @@ pub(crate) struct LaneRecord {
     pub(crate) base: Oid,
     /// Name of the directory below `.git/worktrees`.
     pub(crate) admin: String,
+    /// Whether the lane has its own git directory inside that. Lanes of older versions share the project's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) own: bool,
+    /// A digest of the refs that its own git directory started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refs: Option<String>,
     /// True once the first checkout is complete. Until then no agent ran here.
     pub(crate) ready: bool,
     /// True while the files of a lane whose directory was gone are restored: what is there then is ours, not work.
@@ -43,9 +49,19 @@ pub(crate) struct LaneRecord {
 impl LaneRecord {
     /// The record of a lane that is about to be made.
     pub(super) fn begun(base: &Oid, reader: Option<String>) -> Self {
-        let (admin, hooks) = Default::default();
-        let base = base.clone();
-        Self { base, admin, ready: false, healing: false, hooks, reader, fence: 0, filled: None, setup: None }
+        Self {
+            base: base.clone(),
+            admin: String::new(),
+            own: true,
+            refs: None,
+            ready: false,
+            healing: false,
+            hooks: BTreeMap::new(),
+            reader,
+            fence: 0,
+            filled: None,
+            setup: None,
+        }
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use regatta_core::id::TaskId;
 
-use super::Lanes;
+use super::{Lane, Lanes};
 use crate::git::{FileLock, GitError, LANE_PREFIX, Oid, checkout_path, io, unique_suffix};
 
 const RENAME_TRIES: u32 = 20;
@@ -36,15 +36,25 @@ impl Lanes {
             .expect("there are finitely many worktrees")
     }
 
-    /// Registers `path` (an existing directory) as a worktree on a detached `head`. The caller holds the lock.
-    pub(super) fn register(&self, path: &Path, admin: &str, head: &Oid) -> Result<PathBuf, GitError> {
+    /// Registers the directory of `lane`, which exists, as a worktree on a detached `head`, with a git directory of its
+    /// own. The caller holds the lock. Returns a digest of the refs it starts with.
+    pub(super) fn register(&self, lane: &Lane, head: &Oid) -> Result<Option<String>, GitError> {
+        let (path, registration) = (&lane.path, &lane.admin);
         let admin_root = self.repo.common_dir.join("worktrees");
-        let git_dir = admin_root.join(admin);
+        let admin = registration.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if self.repo.reftable {
-            return self.register_by_git(path, &git_dir, head);
+            self.register_by_git(path, registration, head)?;
+            if !lane.own {
+                return Ok(None);
+            }
+            let aside = registration.join("git.new");
+            let refs = self.make_own(&aside, &lane.git_dir, head)?;
+            fs::rename(&aside, &lane.git_dir).map_err(io("register", &lane.git_dir))?;
+            write_dot_git(path, &lane.git_dir)?;
+            return Ok(Some(refs));
         }
         // The `.git` file comes first, so that a `worktree prune` never finds an admin directory without one.
-        write_dot_git(path, &git_dir)?;
+        write_dot_git(path, &lane.git_dir)?;
         let aside_root = self.repo.common_dir.join("regatta.aside");
         let aside = aside_root.join(format!("{admin}-{}", unique_suffix()));
         fs::create_dir_all(&aside).map_err(io("create", &aside))?;
@@ -58,11 +68,15 @@ impl Lanes {
             let file = aside.join(name);
             fs::write(&file, content).map_err(io("write", &file))?;
         }
+        let refs = match lane.own {
+            true => Some(self.make_own(&aside.join(super::own::OWN), &lane.git_dir, head)?),
+            false => None,
+        };
         let mut result = Ok(());
         for _ in 0..RENAME_TRIES {
             // Git removes `worktrees` when it believes it empty: create it again.
             fs::create_dir_all(&admin_root).map_err(io("create", &admin_root))?;
-            result = fs::rename(&aside, &git_dir);
+            result = fs::rename(&aside, registration);
             if !matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::NotFound) {
                 break;
             }
@@ -71,12 +85,12 @@ impl Lanes {
             fs::remove_dir_all(&aside).ok();
         }
         fs::remove_dir(&aside_root).ok();
-        result.map_err(io("register", &git_dir))?;
-        Ok(git_dir)
+        result.map_err(io("register", registration))?;
+        Ok(refs)
     }
 
     /// Other ref storages keep HEAD elsewhere, so git has to do it. The lock makes it safe, only slower.
-    fn register_by_git(&self, path: &Path, git_dir: &Path, head: &Oid) -> Result<PathBuf, GitError> {
+    fn register_by_git(&self, path: &Path, git_dir: &Path, head: &Oid) -> Result<(), GitError> {
         fs::remove_dir(path).map_err(io("make room for", path))?;
         let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--"];
         // Git names the admin directory after the last part of the path: use a path with the right one, then move it.
@@ -92,7 +106,7 @@ impl Lanes {
             fs::rename(&made, git_dir).map_err(io("register", git_dir))?;
             write_dot_git(path, git_dir)?;
         }
-        Ok(git_dir.to_owned())
+        Ok(())
     }
 }
 

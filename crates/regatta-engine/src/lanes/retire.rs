@@ -82,10 +82,12 @@ impl Lanes {
         if heal::ailment(&lane, &record).is_some() {
             self.heal(&mut lane, &record)?;
         }
+        self.damage(&lane)?;
         if let Some(why) = self.obstacle(&lane, mode)? {
             return Ok(Retired::Kept(why));
         }
         self.keep_submodule_work(&lane)?;
+        self.save_own_refs(&lane)?;
         let why = "before the lane went";
         let salvaged = match mode {
             RetireMode::Landed => None,
@@ -113,7 +115,7 @@ impl Lanes {
         if let Some(path) = self.dirty_submodule(lane)? {
             return Ok(Some(KeptBecause::DirtySubmodule { path }));
         }
-        let head = lane.head()?;
+        let head = self.head_of(lane)?;
         let status = self.own_status(lane, &head, &[])?;
         if !status.nested.is_empty() {
             return Ok(Some(KeptBecause::NestedRepository { paths: status.nested }));
@@ -140,10 +142,10 @@ impl Lanes {
             let _one_at_a_time = self.lock_admin()?;
             let aside = self.set_aside(&lane.path, ".trash")?;
             failpoint::reach("lane-set-aside");
-            if lane.git_dir.is_dir() {
-                fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+            if lane.admin.is_dir() {
+                remove_tree(&lane.admin).map_err(io("remove", &lane.admin))?;
             }
-            if let Some(worktrees) = lane.git_dir.parent() {
+            if let Some(worktrees) = lane.admin.parent() {
                 fs::remove_dir(worktrees).ok();
             }
             self.forget_record(&lane.task);

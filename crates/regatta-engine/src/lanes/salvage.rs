@@ -35,7 +35,7 @@ enum Holder {
 impl Lanes {
     /// Saves uncommitted work, and commits that no kept ref reaches. `None` if there was nothing to save.
     pub fn salvage(&self, lane: &Lane, why: &str, at: Timestamp) -> Result<Option<SalvageRef>, GitError> {
-        let head = lane.head()?;
+        let head = self.head_of(lane)?;
         let status = self.own_status(lane, &head, &[])?;
         let begun = self.begun_in(lane, &head)?;
         if !status.changes.is_empty() || !begun.is_empty() {
@@ -56,7 +56,7 @@ impl Lanes {
         why: &str,
         at: Timestamp,
     ) -> Result<Option<SalvageRef>, GitError> {
-        let head = lane.head()?;
+        let head = self.head_of(lane)?;
         if !self.begun_in(lane, &head)?.is_empty() {
             return self.salvage(lane, why, at);
         }
@@ -160,9 +160,27 @@ impl Lanes {
 
     /// The tree of an index; `None` while it has conflicts.
     pub(super) fn write_tree(&self, lane: &Lane, index: &std::path::Path) -> Result<Option<Oid>, GitError> {
+        match self.write_tree_from(lane, index, &[]) {
+            // What the agent, or one of the user's hooks, staged is in the lane's own store.
+            Err(lost) if lost.is_lost_object() && self.has_new_objects(lane) => {
+                match self.write_tree_from(lane, index, &self.stores_of(lane)) {
+                    Ok(Some(tree)) if self.take_commits(lane, &[&tree]).is_ok() => Ok(Some(tree)),
+                    _ => Err(lost),
+                }
+            }
+            written => written,
+        }
+    }
+
+    fn write_tree_from(
+        &self,
+        lane: &Lane,
+        index: &std::path::Path,
+        stores: &[std::path::PathBuf],
+    ) -> Result<Option<Oid>, GitError> {
         let objects = self.work.objects_dir();
         let place = CommandPlace { worktree: &lane.path, index, objects: &objects, head: None };
-        let ran = self.work.at_place(&place)?.durable().arg("write-tree").run()?;
+        let ran = self.work.at_place(&place)?.durable().borrowing(stores).arg("write-tree").run()?;
         match ran.code {
             Some(0) => oid_line(&ran.stdout).map(Some),
             _ if ran.stderr.contains("unmerged") => Ok(None),

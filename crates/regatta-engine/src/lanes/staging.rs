@@ -21,7 +21,7 @@ pub(super) fn is_marker(path: &Path) -> bool {
 impl Lanes {
     /// The lane's uncommitted work.
     pub fn uncommitted(&self, lane: &Lane) -> Result<Vec<PathBuf>, GitError> {
-        let status = self.own_status(lane, &lane.head()?, &[])?;
+        let status = self.own_status(lane, &self.head_of(lane)?, &[])?;
         Ok(status.changes.into_iter().map(|change| change.path).collect())
     }
 

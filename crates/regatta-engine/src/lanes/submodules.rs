@@ -13,10 +13,11 @@ use std::path::{Component, Path, PathBuf};
 use regatta_core::time::Timestamp;
 
 use super::lane_head::{Move, log_move};
+use super::own::clear;
 use super::{Lane, Lanes};
 use crate::git::{
-    CommandPlace, Expect, GitError, Identity, Oid, RefEdit, RefOutcome, git_dir_of, io, read_head_in,
-    replace_file,
+    CommandPlace, Expect, GitError, Identity, Oid, RefEdit, RefOutcome, Transfer, git_dir_of, io,
+    read_head_in, replace_file,
 };
 
 /// A submodule as named by one superproject.
@@ -82,10 +83,14 @@ impl Lanes {
                 continue;
             }
             let own = submodule.git_dir.join("objects");
-            // Borrowed objects are there already: `--local` leaves them out.
-            let pack = ["pack-objects", "--revs", "--local", "--stdout", "-q"];
-            let pack = self.work.bare_with(&own).args(pack).stdin(format!("{head}\n")).bytes()?;
-            self.work.bare_with(&objects).durable().args(["unpack-objects", "-q"]).stdin(pack).bytes()?;
+            let known = [&submodule.wanted];
+            let known = if self.has_commit(&objects, &submodule.wanted)? { &known[..] } else { &[] };
+            let transfer = Transfer { from: &own, to: &objects, behind: &[], wanted: &[&head], known };
+            match self.work.transfer(&transfer) {
+                // Not what its id says, or incomplete: nothing that could be kept.
+                Err(GitError::Damaged { .. }) => continue,
+                taken => taken?,
+            };
             let name = format!("refs/regatta/submodule/{}/{}", lane.task, head.short());
             let edit = RefEdit { name, new: Some(head), old: Expect::Absent };
             // The name contains the id: an existing ref is the same one.
@@ -246,6 +251,25 @@ impl Lanes {
         }
         let head = dir.join("HEAD");
         fs::write(&head, format!("{}\n", submodule.wanted)).map_err(io("write", &head))?;
+        let path = dir.join("config");
+        fs::write(&path, self.submodule_config(submodule, worktree)).map_err(io("write", &path))
+    }
+
+    /// Writes again what git obeys in the submodules of a lane: `git status` looks into them.
+    pub(super) fn refresh_submodules(&self, lane: &Lane) -> Result<(), GitError> {
+        // If its index cannot be read, git does not find any submodules either.
+        for submodule in self.filled_submodules(lane).unwrap_or_default() {
+            let dir = &submodule.git_dir;
+            for name in ["hooks", "info", "commondir", "config.worktree"] {
+                clear(&dir.join(name))?;
+            }
+            let path = dir.join("config");
+            replace_file(&path, self.submodule_config(&submodule, &submodule.worktree(lane)).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn submodule_config(&self, submodule: &Submodule, worktree: &Path) -> String {
         let sha256 = submodule.wanted.as_str().len() == 64;
         let quote = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let mut config = format!(
@@ -260,8 +284,7 @@ impl Lanes {
             "[remote \"origin\"]\n\turl = \"{}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
             quote(&self.work.trust().submodule_url(&submodule.name, &submodule.url)),
         ));
-        let path = dir.join("config");
-        fs::write(&path, config).map_err(io("write", &path))
+        config
     }
 
     fn fetch(&self, submodule: &Submodule, objects: &Path) -> Result<(), GitError> {

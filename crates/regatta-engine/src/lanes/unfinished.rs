@@ -8,8 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use super::{Lane, Lanes};
-use crate::git::{CommandPlace, GitError, Oid, copy_index};
+use crate::git::{CommandPlace, GitError, Oid, copy_index, read_plain};
 
+/// Largest of these files that is read.
+const MAX_FILE: u64 = 4 << 20;
 /// Files whose first word is a commit.
 const HEADS: [&str; 5] =
     ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge/orig-head", "rebase-apply/orig-head"];
@@ -20,7 +22,10 @@ impl Lanes {
     /// The commits of an unfinished operation that neither `head` nor a ref holds.
     pub(super) fn begun_in(&self, lane: &Lane, head: &Oid) -> Result<Vec<Oid>, GitError> {
         let mut named: Vec<String> = Vec::new();
-        let read = |name: &str| fs::read_to_string(lane.git_dir.join(name)).unwrap_or_default();
+        let read = |name: &str| {
+            let content = read_plain(&lane.git_dir.join(name), MAX_FILE).ok().flatten().unwrap_or_default();
+            String::from_utf8_lossy(&content).into_owned()
+        };
         for name in HEADS {
             named.extend(read(name).lines().map(|line| line.trim().to_owned()));
         }
@@ -32,7 +37,10 @@ impl Lanes {
         for name in named {
             let is_id = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
             // The files are the agent's: entries that are not commits are ignored.
-            let Some(oid) = (if is_id { self.commit_named(&name)? } else { None }) else { continue };
+            let Some(oid) = (if is_id { self.commit_named(lane, &name)? } else { None }) else { continue };
+            if oid != *head && self.take_commits(lane, &[&oid]).is_err() {
+                continue;
+            }
             if !found.contains(&oid) && !self.work.is_ancestor(&oid, head)? && !self.is_held(&oid)? {
                 found.push(oid);
             }
@@ -40,10 +48,10 @@ impl Lanes {
         Ok(found)
     }
 
-    fn commit_named(&self, name: &str) -> Result<Option<Oid>, GitError> {
+    fn commit_named(&self, lane: &Lane, name: &str) -> Result<Option<Oid>, GitError> {
         let name = format!("{name}^{{commit}}");
         let ran =
-            self.work.bare().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
+            self.reading(lane).args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
         if ran.code == Some(0) { crate::git::oid_line(&ran.stdout).map(Some) } else { Ok(None) }
     }
 

@@ -154,7 +154,7 @@ impl Looking {
                         Some(why) => Err((*why).to_owned()),
                     };
                     let made_from = Some(lane.base.clone());
-                    match (captured, lane.head()) {
+                    match (captured, self.lanes.kept_head(lane)) {
                         (Ok(Captured::Work(capture)), _) => {
                             let head = capture.commit.clone();
                             captures.insert(subject.task.clone(), capture);

@@ -38,6 +38,7 @@ pub(super) enum Source {
 
 /// What is on disk of tasks with work.
 pub(super) struct Traces {
+    all: Lanes,
     lanes: BTreeMap<TaskId, (Lane, Option<&'static str>)>,
     branches: BTreeMap<TaskId, Oid>,
 }
@@ -50,7 +51,7 @@ impl Traces {
                 found.insert(info.task, (lane, info.broken));
             }
         }
-        Ok(Self { lanes: found, branches: branches(lanes.repo(), tip)? })
+        Ok(Self { all: lanes.clone(), lanes: found, branches: branches(lanes.repo(), tip)? })
     }
 }
 
@@ -118,7 +119,7 @@ fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option
         TaskState::Blocked { .. } => {
             let lane = traces.lanes.remove(&record.spec.id).map(|(lane, _)| lane);
             let head = traces.branches.get(&record.spec.id).cloned();
-            let head = head.or_else(|| lane.as_ref().and_then(|lane| lane.head().ok()));
+            let head = head.or_else(|| traces.all.kept_head(lane.as_ref()?).ok());
             (2, head.and_then(|head| commit(head, lane.map(|lane| lane.base))))
         }
         // Left for a user to land.

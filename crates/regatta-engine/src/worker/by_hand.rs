@@ -125,7 +125,7 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
     if let Boarded::Unfit(why) = worker.board(&site).await? {
         return Ok(Taken::Unfit(worker.redact(&why)));
     }
-    let head = worker.git(&site, |_, lane| lane.head()).await?;
+    let head = worker.git(&site, |ctx, lane| ctx.repository.lanes.take_over(lane)).await?;
     let at = head.clone();
     let files =
         worker.git(&site, move |ctx, lane| ctx.repository.work.paths_between(&lane.base, &at)).await?;

@@ -152,6 +152,7 @@ impl Worker {
         let lane = lane.clone();
         let kept = self.blocking(move |ctx| {
             ctx.repository.lanes.clear_abandoned_locks(&lane);
+            ctx.repository.lanes.damage(&lane)?;
             let known = ctx.repository.repo.refs_below(&format!("{SALVAGE}{}/", lane.task))?;
             ctx.repository.lanes.rebuild_index(&lane)?;
             let kept = ctx.repository.lanes.salvage(&lane, WHY, clock::now())?;

@@ -17,7 +17,7 @@ use super::prepare::{listed, reopen};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::{self, AgentEnd};
 use crate::commands::Shell;
-use crate::git::Oid;
+use crate::git::{GitError, Oid};
 use crate::judge::{self, Facts, Judgement, SoFar};
 use crate::landing::boarding::{self, Boarded, Passenger};
 use crate::lanes::{CommitOutcome, CommitRequest, Hooks, RetireMode, SalvageRef};
@@ -177,8 +177,7 @@ impl Worker {
         if !said.starts_with("bwrap: ") && (spec.read_only || !in_lane) {
             return Ok(None);
         }
-        let changed =
-            self.git(site, |ctx, lane| ctx.repository.work.changed_paths(&lane.path, &lane.base)).await?;
+        let changed = self.git(site, |ctx, lane| ctx.repository.lanes.changed_paths(lane)).await?;
         Ok(changed.is_empty().then(|| {
             format!(
                 "codex's sandbox does not work on this machine: {said}; `regatta doctor` tries it: update or remove \
@@ -194,16 +193,27 @@ impl Worker {
         let read_only = self.claim.spec.read_only;
         let (harm, odd) = self
             .git(site, move |ctx, lane| {
-                let harm = ctx.repository.lanes.harm(lane);
+                let lanes = &ctx.repository.lanes;
+                let harm = lanes.harm(lane);
+                let damage = if harm.is_none() { lanes.damage(lane)? } else { None };
                 if harm.is_none() && !read_only {
                     reopen(ctx, &lane.task)?;
                 }
-                ctx.repository.lanes.clear_abandoned_locks(lane);
-                let odd = if harm.is_none() { ctx.repository.lanes.rebuild_index(lane).err() } else { None };
+                lanes.clear_abandoned_locks(lane);
+                // From now on, a git command by hand runs nothing that the agent planted.
+                lanes.refresh_git(lane)?;
+                let odd = match damage {
+                    Some(damage) => Some(damage),
+                    None if harm.is_none() => lanes.rebuild_index(lane).err(),
+                    None => None,
+                };
                 Ok((harm, odd))
             })
             .await?;
         let Some(odd) = odd else { return Ok(harm) };
+        if let GitError::Damaged { why } = odd {
+            return Err(WorkerError::Impossible(self.redact(&why)));
+        }
         // A tree that git cannot even read.
         match self.board(site).await {
             Ok(Boarded::Unfit(why)) => Err(WorkerError::Impossible(why)),
@@ -221,7 +231,10 @@ impl Worker {
     /// Whether the agent has the target branch itself checked out; its lane is then detached.
     pub(super) async fn took_the_target(&mut self, site: &Site) -> Result<bool, WorkerError> {
         let target = self.ctx.repository.target.clone();
-        let took = self.git(site, move |_, lane| Ok(lane.branch()?.as_deref() == Some(&*target))).await?;
+        // A branch of its own git directory is not the project's, whatever its name.
+        let took = self
+            .git(site, move |_, lane| Ok(!lane.has_own_git() && lane.branch()?.as_deref() == Some(&*target)))
+            .await?;
         self.had_the_target |= took;
         if took {
             self.git(site, |ctx, lane| ctx.repository.lanes.detach(lane)).await?;
@@ -247,8 +260,7 @@ impl Worker {
         let spec = self.claim.spec.clone();
         let mut verdict = statement.verdict;
         if spec.read_only {
-            let changed =
-                self.git(site, |ctx, lane| ctx.repository.work.changed_paths(&lane.path, &lane.base)).await?;
+            let changed = self.git(site, |ctx, lane| ctx.repository.lanes.changed_paths(lane)).await?;
             if let Some(first) = changed.first() {
                 let why = format!(
                     "the task is read_only but {} changed, first {}",
@@ -286,7 +298,7 @@ impl Worker {
                 }
             }
         }
-        let head = self.git(site, |_, lane| lane.head()).await?;
+        let head = self.git(site, |ctx, lane| ctx.repository.lanes.take_over(lane)).await?;
         let at = head.clone();
         let (tree, files) = self
             .git(site, move |ctx, lane| {
@@ -349,7 +361,7 @@ impl Worker {
     pub(super) async fn board(&self, site: &Site) -> Result<Boarded, WorkerError> {
         let (ctx, attempt, own) = (self.ctx.clone(), self.claim.attempt, self.own_secrets.clone());
         self.git(site, move |_, lane| {
-            let head = lane.head()?;
+            let head = ctx.repository.lanes.take_over(lane)?;
             let (task, base, target) = (&lane.task, &lane.base, ctx.repository.target.as_str());
             let passenger = Passenger { task, attempt, base, head: &head, target };
             let mask = |text: &str| own.redact(&ctx.settings.redact(text)).into_owned();

@@ -62,7 +62,8 @@ impl Worker {
     /// back.
     pub(super) async fn took_a_stash(&self, site: &Site, head: &Oid) -> Result<Option<String>, WorkerError> {
         let before = stashed_before(site);
-        if before.is_empty() || *head == site.lane.base {
+        // The stash of a lane with its own git directory is its own.
+        if before.is_empty() || *head == site.lane.base || site.lane.has_own_git() {
             return Ok(None);
         }
         let head = head.clone();

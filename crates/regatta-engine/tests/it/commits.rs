@@ -32,9 +32,9 @@ fn uncommitted_work_is_committed_without_markers() {
 }
 
 /// Takes a file's content out of the repository, as a `git gc --prune=now` does that began before anything named it.
-fn take_away(bench: &Bench, content: &Path) {
+fn take_away(bench: &Bench, content: &Path, git_dir: &Path) {
     let oid = bench.git_in(bench.scratch.root(), &["hash-object", &content.display().to_string()]);
-    let object = bench.scratch.root().join(".git/objects").join(&oid[..2]).join(&oid[2..]);
+    let object = git_dir.join("objects").join(&oid[..2]).join(&oid[2..]);
     fs::remove_file(object).unwrap();
 }
 
@@ -44,11 +44,11 @@ fn what_gc_took_from_a_lanes_index_is_read_from_its_files_again() {
     let lane = bench.lane("t");
     write(&lane.path.join("new.txt"), "new\n");
     bench.git_in(&lane.path, &["add", "new.txt"]);
-    take_away(&bench, &lane.path.join("new.txt"));
+    take_away(&bench, &lane.path.join("new.txt"), lane.git_dir());
     let saved = bench.lanes.salvage(&lane, "to be sure", AT).unwrap().expect("there is work");
-    assert_eq!(bench.git_in(&lane.path, &["show", &format!("{}:new.txt", saved.name)]), "new");
+    assert_eq!(bench.scratch.git(["show", &format!("{}:new.txt", saved.name)]), "new");
     bench.scratch.git(["update-ref", "-d", &saved.name]);
-    take_away(&bench, &lane.path.join("new.txt"));
+    take_away(&bench, &lane.path.join("new.txt"), &bench.repo.common_dir);
     let committed = bench.committed(&lane, "work");
     assert_eq!(committed.files, paths(&["new.txt"]));
     assert_eq!(bench.git_in(&lane.path, &["show", "HEAD:new.txt"]), "new");
@@ -173,15 +173,16 @@ fn the_work_is_heads_even_on_a_branch_of_the_agents_own() {
     assert_eq!(lane.head().unwrap().as_str(), own);
     write(&lane.path.join("y"), "2");
     let committed = bench.committed(&lane, "the rest");
-    assert_eq!((lane.head().unwrap(), bench.scratch.rev("mine")), (committed.oid, own));
+    let mine = bench.git_in(&lane.path, &["rev-parse", "mine"]);
+    assert_eq!((lane.head().unwrap(), mine), (committed.oid, own));
 }
 
 #[test]
 fn an_unfinished_rebase_is_not_taken_for_the_work() {
     let bench = Bench::new();
     let (lane, head) = bench.lane_with("t", &[("README.md", "lane\n")]);
-    bench.scratch.commit_file("README.md", "target\n", "rival");
-    assert!(!bench.scratch.try_git(&lane.path, &["rebase", "-q", "main"]).status.success());
+    let rival = bench.scratch.commit_file("README.md", "target\n", "rival");
+    assert!(!bench.scratch.try_git(&lane.path, &["rebase", "-q", &rival]).status.success());
     let outcome = bench.commit(&lane, "m");
     assert!(
         matches!(&outcome, CommitOutcome::Unfinished { paths: found, .. } if *found == paths(&["README.md"])),
@@ -196,7 +197,7 @@ fn a_merge_the_agent_resolved_is_committed_as_a_merge() {
     let bench = Bench::new();
     let (lane, head) = bench.lane_with("t", &[("README.md", "lane\n")]);
     let rival = bench.scratch.commit_file("README.md", "target\n", "rival");
-    assert!(!bench.scratch.try_git(&lane.path, &["merge", "-q", "main"]).status.success());
+    assert!(!bench.scratch.try_git(&lane.path, &["merge", "-q", &rival]).status.success());
     write(&lane.path.join("README.md"), "both\n");
     bench.git_in(&lane.path, &["add", "README.md"]);
     bench.committed(&lane, "merge");

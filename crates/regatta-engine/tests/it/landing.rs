@@ -65,7 +65,7 @@ fn candidates_are_pure_and_keep_the_author() {
     fs::write(lane.path.join("y"), "2").unwrap();
     bench.git_in(&lane.path, &["add", "-A"]);
     bench.git_in(&lane.path, &["commit", "-q", "--author=Eve <eve@x>", "-m", "second\n\nwith a body"]);
-    let head = lane.head().unwrap();
+    let head = bench.lanes.take_over(&lane).unwrap();
     bench.scratch.commit_file("z", "3", "target moved");
     for strategy in [Strategy::Rebase, Strategy::Squash, Strategy::Merge] {
         let request = request(&bench, strategy, &lane.base, &head);
@@ -130,7 +130,11 @@ fn a_range_with_a_merge_is_squashed() {
     bench.git_in(&lane.path, &["merge", "-q", "--no-edit", &side]);
     bench.scratch.commit_file("z", "3", "target moved");
     let (commit, _) = clean(
-        build(&bench.work, &request(&bench, Strategy::Rebase, &lane.base, &lane.head().unwrap())).unwrap(),
+        build(
+            &bench.work,
+            &request(&bench, Strategy::Rebase, &lane.base, &bench.lanes.take_over(&lane).unwrap()),
+        )
+        .unwrap(),
     );
     assert_eq!(
         bench.scratch.git(["log", "-1", "--format=%B", commit.as_str()]),

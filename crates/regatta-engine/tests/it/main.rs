@@ -9,6 +9,7 @@ mod fixture;
 mod git;
 mod landing;
 mod lanes;
+mod own_git;
 mod planted;
 mod pool;
 mod process;

@@ -4,13 +4,13 @@ mod bounds;
 mod hostile;
 mod setup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use regatta_engine::git::Oid;
-use regatta_engine::lanes::{Lane, PoolOptions, RetireMode, Retired};
+use regatta_engine::lanes::{Lane, Lanes, PoolOptions, RetireMode, Retired};
 use regatta_testkit::repo::{ScratchRepo, write};
 
 use crate::fixture::{AT, Bench, id};
@@ -103,11 +103,12 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
-/// What differs between the lane and a fresh worktree of the same commit, as an agent would see both.
+/// What differs between the lane and a fresh one of the same commit, as an agent would see both.
 pub(crate) fn differences(bench: &Bench, lane: &Lane) -> Vec<String> {
-    let fresh = bench.scratch.outside().join("fresh");
-    bench.scratch.git(["worktree", "add", "-q", "--detach", fresh.to_str().unwrap(), lane.base.as_str()]);
-    let (there, wanted) = (tree(&lane.path), tree(&fresh));
+    let root = bench.scratch.outside().join("fresh-lanes");
+    let lanes = Lanes::new(&bench.repo, &bench.work, &root).unwrap();
+    let fresh = lanes.prepare(&id("fresh"), &lane.base).unwrap();
+    let (there, wanted) = (tree(&lane.path), tree(&fresh.path));
     let paths = there.keys().chain(wanted.keys()).filter(|path| there.get(*path) != wanted.get(*path));
     let mut wrong: Vec<String> = paths
         .map(|path| format!("{}: {:?} instead of {:?}", path.display(), there.get(path), wanted.get(path)))
@@ -121,19 +122,28 @@ pub(crate) fn differences(bench: &Bench, lane: &Lane) -> Vec<String> {
         &["rev-parse", "HEAD"],
         &["config", "--list"],
         &["stash", "list"],
+        &["for-each-ref"],
+        &["count-objects"],
     ] {
-        let (there, wanted) = (bench.git_in(&lane.path, args), bench.git_in(&fresh, args));
+        let said = |lane: &Lane| {
+            let name = lane.admin_dir().file_name().unwrap().to_str().unwrap();
+            bench.git_in(&lane.path, args).replace(name, "LANE")
+        };
+        let (there, wanted) = (said(lane), said(&fresh));
         if there != wanted {
             wrong.push(format!("git {args:?}: {there:?} instead of {wanted:?}"));
         }
     }
-    let known = ["HEAD", "ORIG_HEAD", "commondir", "gitdir", "index", "logs", "refs"];
-    for entry in fs::read_dir(lane.git_dir()).unwrap() {
-        let name = entry.unwrap().file_name();
-        if !known.contains(&name.to_str().unwrap()) {
-            wrong.push(format!("{name:?} in its git directory"));
+    let names = |dir: &Path| -> BTreeSet<String> {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    };
+    for part in ["", "hooks", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"] {
+        let (there, wanted) = (names(&lane.git_dir().join(part)), names(&fresh.git_dir().join(part)));
+        if there != wanted {
+            wrong.push(format!("{there:?} instead of {wanted:?} in {part:?} of its git directory"));
         }
     }
-    bench.scratch.git(["worktree", "remove", "--force", fresh.to_str().unwrap()]);
+    lanes.retire(&id("fresh"), RetireMode::SalvageFirst, AT).unwrap();
     wrong
 }

@@ -61,7 +61,7 @@ fn nothing_that_an_agent_planted_runs_while_its_lane_is_looked_at() {
     let of_evil = |dir: &std::path::PathBuf| {
         fs::read_to_string(dir.join("gitdir")).is_ok_and(|text| text.contains("/evil/"))
     };
-    let index = index.into_iter().find(of_evil).unwrap().join("index");
+    let index = index.into_iter().find(of_evil).unwrap().join("git/index");
     assert_eq!(seen(&radar(&world, &[])), ["evil good conflict nine.txt"]);
     let kept = fs::read(&index).unwrap();
     fs::write(&index, "no index").unwrap();

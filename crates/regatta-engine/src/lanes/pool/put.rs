@@ -14,6 +14,7 @@ use super::{PoolOptions, Stamp};
 use crate::failpoint;
 use crate::git::{GitError, Oid, io};
 use crate::lanes::record::LaneRecord;
+use crate::lanes::retire::remove_tree;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
 
@@ -71,10 +72,10 @@ impl Lanes {
             self.save_slot(number, &slot)?;
             fs::rename(&lane.path, &tree).map_err(io("move", &lane.path))?;
             failpoint::reach("pool-entered");
-            if lane.git_dir.is_dir() {
-                fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+            if lane.admin.is_dir() {
+                remove_tree(&lane.admin).map_err(io("remove", &lane.admin))?;
             }
-            if let Some(worktrees) = lane.git_dir.parent() {
+            if let Some(worktrees) = lane.admin.parent() {
                 fs::remove_dir(worktrees).ok();
             }
             self.forget_record(&lane.task);

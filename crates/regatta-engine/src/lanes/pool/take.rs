@@ -134,7 +134,8 @@ impl Lanes {
             self.forget_slot(taken.lease.number);
         }
         failpoint::reach("pool-left");
-        self.register(&lane.path, &record.admin, base)?;
+        let refs = self.register(&lane, base)?;
+        self.save_record(task, &LaneRecord { refs, ..record })?;
         Ok(lane)
     }
 
