@@ -45,6 +45,7 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
               Did it
               - exit-code says pass: Did it
               - it changed nothing in its lane, but commits were made elsewhere in the meantime: branch worktree-mine at DIR/repo.lanes/mine; work there does not land: `regatta send a "bring your commits into this directory"`
+    salvage   refs/regatta/salvage/a/1  mine
     "#);
 }
 
