@@ -188,7 +188,7 @@ impl GitCommand {
     }
 
     /// Its input is this file.
-    pub(crate) fn from_file(mut self, path: &Path) -> Self {
+    pub(crate) fn reading_from(mut self, path: &Path) -> Self {
         self.from_file = Some(path.to_owned());
         self
     }

@@ -60,7 +60,7 @@ impl Work {
         if count > 0 {
             let writing = || {
                 let command = self.bare_with(to).borrowing(behind).env("GIT_NO_LAZY_FETCH", "1");
-                command.durable().set("core.fsyncMethod=batch").from_file(pack)
+                command.durable().set("core.fsyncMethod=batch").reading_from(pack)
             };
             let command = match count > MAX_LOOSE {
                 true => writing().args(["index-pack", "--stdin", "--strict", "--fix-thin"]),
