@@ -176,7 +176,7 @@ fn replaced_objects_and_grafts_of_a_lane_have_no_say() {
     let good = bench.git_in(&lane.path, &["hash-object", "-w", good.to_str().unwrap()]);
     let evil = bench.git_in(&lane.path, &["rev-parse", "HEAD:a.txt"]);
     bench.git_in(&lane.path, &["replace", &evil, &good]);
-    write(&lane.git_dir().join("info/grafts"), &format!("{}\n", lane.head().unwrap()));
+    write(&lane.git_dir().join("info/grafts"), format!("{}\n", lane.head().unwrap()));
     let head = bench.lanes.take_over(&lane).unwrap();
     assert_eq!(bench.scratch.git(["show", &format!("{head}:a.txt")]), "evil");
     assert_eq!(bench.scratch.git(["rev-list", "--count", head.as_str()]), "2");
@@ -188,7 +188,7 @@ fn many_objects_come_as_one_pack() {
     let bench = Bench::new();
     let lane = bench.lane("t");
     for n in 0..300 {
-        write(&lane.path.join(format!("many/{n}.txt")), &format!("{n}\n"));
+        write(&lane.path.join(format!("many/{n}.txt")), format!("{n}\n"));
     }
     bench.scratch.commit_all_in(&lane.path, "many");
     let head = bench.lanes.take_over(&lane).unwrap();
@@ -385,7 +385,7 @@ fn a_lane_in_a_repository_with_many_refs_is_made_fast() {
     let bench = Bench::new();
     let head = bench.scratch.rev("main");
     let packed: String = (0..20_000).map(|n| format!("{head} refs/tags/many/{n:05}\n")).collect();
-    write(&bench.repo.common_dir.join("packed-refs"), &format!("# pack-refs with: sorted \n{packed}"));
+    write(&bench.repo.common_dir.join("packed-refs"), format!("# pack-refs with: sorted \n{packed}"));
     let begun = std::time::Instant::now();
     let lane = bench.lane("t");
     let took = begun.elapsed();
