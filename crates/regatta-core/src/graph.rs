@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::id::TaskId;
+use crate::plain;
 use crate::spec::TaskSpec;
 use crate::writes::first_overlap;
 
@@ -197,7 +198,7 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
             let shown = label(&tasks[task].id);
             text.push_str(&indent);
             text.push_str(branch);
-            text.extend(shown.chars().map(|c| if c.is_control() { ' ' } else { c }));
+            text.push_str(&plain::spaced(&shown));
             let parent =
                 if branch.is_empty() { None } else { deps[task].first().map(|parent| &tasks[*parent].id) };
             text.push_str(&further(&tasks[task], parent));

@@ -17,6 +17,7 @@ pub mod event;
 pub mod exit;
 pub mod failure;
 pub mod graph;
+pub mod hex;
 pub mod id;
 pub mod notify;
 pub mod oid;

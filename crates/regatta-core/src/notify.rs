@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::event::{Event, EventBody};
 use crate::id::TaskId;
 use crate::oid::Oid;
+use crate::plain;
 use crate::state::{BlockReason, StateName};
 use crate::time::Timestamp;
 use crate::train::LandStep;
@@ -239,7 +240,7 @@ impl Notification {
         if let Some(title) = self.title.as_deref().filter(|title| !title.is_empty()) {
             text.push_str(&format!(" ({title})"));
         }
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+        plain::spaced(&text)
     }
 
     /// The JSON for webhooks and commands: one object whose keys are always present, except `counts`.

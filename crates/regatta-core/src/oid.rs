@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::hex::hex;
+
 use serde::{Deserialize, Serialize};
 
 /// The full id of a git object. In JSON and in the database it is the string of its digits.
@@ -35,7 +37,7 @@ impl Oid {
     /// back from the digits. It names no object of a real repository.
     #[doc(hidden)]
     pub fn sample(word: &str) -> Self {
-        let mut digits: String = word.bytes().take(20).map(|byte| format!("{byte:02x}")).collect();
+        let mut digits = hex(&word.as_bytes()[..word.len().min(20)]);
         digits.extend(std::iter::repeat_n('0', 40 - digits.len()));
         Self(digits)
     }

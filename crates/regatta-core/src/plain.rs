@@ -16,6 +16,16 @@ pub fn clean_line(text: &str) -> String {
     text.chars().filter_map(visible).map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
 }
 
+/// `text` with a space in place of each control character: for text that others show, in which a mark would not help.
+pub fn spaced(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// The words of `text` on one line, one space between them, without control characters.
+pub fn words(text: &str) -> String {
+    spaced(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// How a character is displayed: as itself, not at all, or as a replacement mark.
 pub fn visible(c: char) -> Option<char> {
     match c {
@@ -99,6 +109,12 @@ mod tests {
         assert_eq!(clean("\x1b[1;31mError:\x1b[0m no\x1b[m \x1b[3"), "Error: no \u{fffd}[3");
         assert_eq!(clean_line("one\ntwo\tthree"), "one two three");
         assert_eq!(clean_line("\x1b]0;evil\x07"), "\u{fffd}]0;evil\u{fffd}");
+    }
+
+    #[test]
+    fn control_characters_become_spaces() {
+        assert_eq!(spaced("a\x1b[2J\n b\u{9b}"), "a [2J  b ");
+        assert_eq!(words(" a\n\tb \x07 c"), "a b c");
     }
 
     #[test]

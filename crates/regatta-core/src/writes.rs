@@ -130,8 +130,8 @@ fn names_meet(a: &str, b: &str) -> bool {
     })
 }
 
-/// Whether the pattern of one segment matches a literal name.
-fn name_covers(pattern: &str, name: &str) -> bool {
+/// Whether the pattern of one name (`*` is any text, `?` any character) matches a literal name.
+pub(crate) fn name_covers(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     meet(pattern.len(), name.len(), |i, j| match (pattern.get(i), name.get(j)) {
         (None, None) => Next::Met,

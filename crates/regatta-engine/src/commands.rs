@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use regatta_core::exit::Exit;
+use regatta_core::hex::hex;
 use regatta_store::Claim;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -84,7 +85,7 @@ impl Shell {
                 hash.update(part.as_encoded_bytes());
             }
         }
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize()[..8])
     }
 
     /// In a checkout of a candidate.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use regatta_core::hex::hex;
+
 use crate::git::{GitEnv, GitError, initialise};
 
 /// Why it could not be created.
@@ -26,8 +28,7 @@ pub fn private_dir(base: &Path, prefix: &str) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the system has random bytes");
-    let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let dir = base.join(format!("{prefix}{name}"));
+    let dir = base.join(format!("{prefix}{}", hex(&bytes)));
     // It must not exist yet: a planted link is not followed.
     std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
     Ok(dir)

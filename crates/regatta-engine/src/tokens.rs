@@ -1,14 +1,16 @@
 //! Random names and secrets: an attempt's token, a conversation's id.
 
+use regatta_core::hex::hex;
+
 /// 64 random hexadecimal digits: an attempt's secret.
 pub fn fresh_token() -> String {
-    random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&random_bytes::<32>())
 }
 
 /// The form in which the store keeps a token.
 pub fn token_hash(token: &str) -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(token.as_bytes()))
 }
 
 /// A random UUID, version 4.
@@ -16,7 +18,7 @@ pub(crate) fn fresh_uuid() -> String {
     let mut bytes = random_bytes::<16>();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&bytes);
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 

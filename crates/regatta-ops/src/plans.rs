@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
 use regatta_core::id::TaskId;
+use regatta_core::plain;
 use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
 use regatta_engine::plans::{PREFIX, Plans};
@@ -169,7 +170,7 @@ fn unfit(id: &TaskId, state: ProposalState, cannot: &str, reason: Option<String>
 pub fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line = line.trim_start_matches('#').trim();
-    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = plain::spaced(line);
     match line.char_indices().nth(100) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

@@ -6,6 +6,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
+use regatta_core::hex::hex;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::part::Part;
@@ -53,7 +54,7 @@ impl SessionId {
 pub(crate) fn random_hex() -> String {
     let mut bytes = [0u8; 16];
     getrandom::fill(&mut bytes).expect("the system has random bytes");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&bytes)
 }
 
 impl fmt::Display for SessionId {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use regatta_core::config::AgentKind;
 use regatta_core::diagnostic::has_errors;
 use regatta_core::id::TaskId;
+use regatta_core::plain;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -48,7 +49,7 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, Refus
     let project = Project::open(&global.options())?;
     let agent = args.agent.clone().unwrap_or_else(|| project.config.default_agent.clone());
     let kind = project.config.agents.get(&agent).map_or(AgentKind::Claude, |agent| agent.kind);
-    let title = args.title.as_deref().map(one_line).filter(|title| !title.is_empty());
+    let title = args.title.as_deref().map(plain::words).filter(|title| !title.is_empty());
     let title = title.unwrap_or_else(|| format!("What {id} should do, in one line"));
     let (dir, text) = match args.plan {
         true => ("plans", plan_text(&id, &title, &agent, kind)),
@@ -159,9 +160,4 @@ fn yaml_text(text: &str) -> String {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
         && !words.contains(&text.to_ascii_lowercase().as_str());
     if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
-}
-
-fn one_line(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    clean.split_whitespace().collect::<Vec<_>>().join(" ")
 }

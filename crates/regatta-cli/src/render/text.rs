@@ -1,12 +1,11 @@
 //! Text that fits: widths are counted in terminal columns, not in characters.
 
-use regatta_core::plain::turns_writing;
+use regatta_core::plain::{spaced, turns_writing};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// `text` on one line, at most `width` columns, without control characters.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    let clean = text.chars().filter(|c| !turns_writing(*c));
-    let clean: String = clean.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean = spaced(&text.replace(turns_writing, ""));
     if clean.width() <= width {
         return clean;
     }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::AgentKind;
+use crate::writes::name_covers;
 
 /// Where an agent keeps its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,25 +109,12 @@ pub fn usual_dirs(home: &Path) -> Vec<PathBuf> {
 impl Protected {
     /// Whether the entry with this name is protected.
     pub fn covers(&self, name: &str) -> bool {
-        self.names.iter().any(|pattern| matches(pattern, name)) && !self.except.contains(&name)
+        self.names.iter().any(|pattern| name_covers(pattern, name)) && !self.except.contains(&name)
     }
 
     /// Whether a path below the directory may be changed although it is below a protected entry.
     pub fn excepts(&self, path: &Path) -> bool {
         self.except.iter().any(|free| path.starts_with(free))
-    }
-}
-
-/// Whether `name` fits a pattern in which `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((before, after)) => {
-            let rest = name.strip_prefix(before);
-            rest.is_some_and(|rest| {
-                (0..=rest.len()).any(|n| rest.is_char_boundary(n) && matches(after, &rest[n..]))
-            })
-        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! A task's title: one line for display.
 
+use crate::plain;
+
 /// Longest generated title, in characters.
 const LONGEST: usize = 72;
 
 /// The title: as given, else the prompt's first heading, else its first line.
 pub(super) fn title(given: Option<&str>, prompt: &str) -> String {
-    let given = given.map(one_line).filter(|title| !title.is_empty());
+    let given = given.map(plain::words).filter(|title| !title.is_empty());
     given.unwrap_or_else(|| {
         let line = heading(prompt).or_else(|| prompt.lines().find(|line| !line.trim().is_empty()));
-        cut(&one_line(line.unwrap_or_default()))
+        cut(&plain::words(line.unwrap_or_default()))
     })
 }
 
@@ -30,12 +32,6 @@ fn heading(prompt: &str) -> Option<&str> {
         }
     }
     None
-}
-
-/// Collapses white space and removes control characters: a title is printed on terminals.
-fn one_line(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    clean.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn cut(text: &str) -> String {

@@ -11,6 +11,7 @@ use regatta_core::event::Event;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::part::{Link, Part};
+use regatta_core::plain;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
 use regatta_core::verdict::Verdict;
@@ -149,7 +150,7 @@ impl Engine {
                     format!("{link}: {}", last.summary).chars().take(EVENT_EXCERPT).collect();
                 let prompt = NewPrompt {
                     urgent: false,
-                    beginning: beginning.replace(char::is_control, " "),
+                    beginning: plain::spaced(&beginning),
                     by: SPEAKER.to_owned(),
                     queue: Some(self.queue.clone()),
                     text,

@@ -68,7 +68,7 @@ pub use status::{Change, ChangeKind, Status};
 pub(crate) use transfer::Transfer;
 pub use trust::{Difference, TrustSnapshot};
 pub use trusted_hooks::{COMMIT_HOOKS, HookSource};
-pub(crate) use trusted_hooks::{copy as copy_hooks, fingerprint as hook_fingerprint, hex, is_executable};
+pub(crate) use trusted_hooks::{copy as copy_hooks, fingerprint as hook_fingerprint, is_executable};
 pub use version::{GitVersion, MIN_GIT};
 pub(crate) use work::CommandPlace;
 pub use work::Work;

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regatta_core::hex::hex;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -137,7 +139,7 @@ impl Content {
         {
             hash.update(Sha256::digest(part));
         }
-        trusted_hooks::hex(&hash.finalize()[..16])
+        hex(&hash.finalize()[..16])
     }
 
     /// Writes this content to `dir`, whatever it contained; correct files are left alone, since git may be reading
@@ -294,7 +296,7 @@ impl TrustSnapshot {
             let content = file.and_then(|file| fs::read(file).ok());
             hash.update(Sha256::digest(content.unwrap_or_default()));
         }
-        trusted_hooks::hex(&hash.finalize()[..16])
+        hex(&hash.finalize()[..16])
     }
 
     /// The url of a submodule: as the user initialised it, else as in `.gitmodules`.

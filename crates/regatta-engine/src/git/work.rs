@@ -9,6 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use regatta_core::hex::hex;
+
 use sha2::{Digest as _, Sha256};
 
 use super::refs::oid_line;
@@ -135,7 +137,7 @@ impl Work {
 
     fn shadow_path(&self, worktree: &Path) -> PathBuf {
         use std::os::unix::ffi::OsStrExt as _;
-        let name = trusted_hooks::hex(&Sha256::digest(worktree.as_os_str().as_bytes())[..10]);
+        let name = hex(&Sha256::digest(worktree.as_os_str().as_bytes())[..10]);
         self.trust.private_dir().join("shadows").join(name)
     }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
+use regatta_core::plain;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, CarStep};
 
@@ -187,7 +188,7 @@ fn trailers(car: &Car) -> Vec<(String, String)> {
         trailers.push(("Regatta-Verdict".to_owned(), verdict.to_string()));
     }
     if let Some(name) = &car.request.accepted_by {
-        trailers.push(("Regatta-Accepted-By".to_owned(), name.replace(char::is_control, " ")));
+        trailers.push(("Regatta-Accepted-By".to_owned(), plain::spaced(name)));
     }
     trailers
 }

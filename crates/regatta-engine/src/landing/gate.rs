@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use regatta_core::exit::Exit;
+use regatta_core::hex::hex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
@@ -40,7 +41,7 @@ pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
-    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(&hash.finalize()))
 }
 
 /// Checks out `candidate` separately and runs the gate there.

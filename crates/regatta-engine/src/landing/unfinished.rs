@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use regatta_core::causes::with_causes;
+use regatta_core::hex::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -54,8 +55,7 @@ impl Move {
     fn file(&self, repo: &Repo) -> PathBuf {
         use std::os::unix::ffi::OsStrExt as _;
         let hash = Sha256::digest(self.git_dir.as_os_str().as_bytes());
-        let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        directory(&repo.state_dir).join(format!("{name}.json"))
+        directory(&repo.state_dir).join(format!("{}.json", hex(&hash[..8])))
     }
 
     /// Records the move.

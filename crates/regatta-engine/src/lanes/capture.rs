@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use regatta_core::hex::hex;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -259,5 +261,5 @@ fn signature(
             add(&mut digest, &lane.path.join(path), true);
         }
     }
-    (digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes, settled)
+    (hex(&digest.finalize()), bytes, settled)
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use regatta_core::hex::hex;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -116,7 +117,7 @@ impl Lanes {
 /// The name and the directory of a reader's checkout. Ids may be as long as file names may be.
 fn reader_names(reader: &TaskId, base: &Oid) -> (TaskId, String) {
     let digest = Sha256::digest(reader.as_str().as_bytes());
-    let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let short = hex(&digest[..6]);
     let task =
         TaskId::parse(&format!("_reader-{}-{short}", base.short())).expect("hex digits make a task id");
     (task, format!("{}-{reader}", base.short()))

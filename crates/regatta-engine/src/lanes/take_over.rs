@@ -271,7 +271,7 @@ fn take_large_file(file: &Path, store: &Path) -> Result<(), GitError> {
             }
         }
         copy.sync_all()?;
-        if crate::git::hex(&hash.finalize()) == name { fs::rename(&aside, &place) } else { Ok(()) }
+        if regatta_core::hex::hex(&hash.finalize()) == name { fs::rename(&aside, &place) } else { Ok(()) }
     })();
     fs::remove_file(&aside).ok();
     copied.map_err(io("copy", file))

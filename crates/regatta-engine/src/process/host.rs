@@ -10,6 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use regatta_core::hex::hex;
+
 use sha2::{Digest, Sha256};
 
 /// The kernel's random id of this boot.
@@ -45,7 +47,7 @@ fn given() -> Option<String> {
 
 fn hashed(id: &str) -> String {
     let hash = Sha256::digest(format!("regatta machine {id}"));
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash[..16])
 }
 
 /// A random id, stored for this user.

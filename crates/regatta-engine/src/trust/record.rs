@@ -6,11 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use regatta_core::hex::hex;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{TrustError, home};
-use crate::git::{FileLock, GitError, Repo, TrustSnapshot, absent_is_none, hex, io, replace_file};
+use crate::git::{FileLock, GitError, Repo, TrustSnapshot, absent_is_none, io, replace_file};
 
 /// What is known about one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,11 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use regatta_core::hex::hex;
+
 use super::TrustError;
 use super::record::{Book, StateMark, inode};
-use crate::git::{Repo, absent_is_none, hex, io, replace_file};
+use crate::git::{Repo, absent_is_none, io, replace_file};
 
 /// The state of the directory.
 #[derive(Debug)]

@@ -8,4 +8,4 @@ mod session;
 
 pub(super) use command::invocation;
 pub use decode::ClaudeDecoder;
-pub use session::{config_dir, new_session_id, session_file_exists};
+pub use session::{config_dir, session_file_exists};

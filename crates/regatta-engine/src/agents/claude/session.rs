@@ -1,7 +1,6 @@
 //! Where Claude Code stores a conversation, and whether it stored ours.
 
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// The directory in `CLAUDE_CONFIG_DIR`, else `~/.claude`.
@@ -41,22 +40,6 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// A new random conversation id (UUID version 4).
-pub fn new_session_id() -> Result<String, getrandom::Error> {
-    let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes)?;
-    bytes[6] = (bytes[6] & 0x0f) | 0x40;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let mut id = String::with_capacity(36);
-    for (at, byte) in bytes.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            id.push('-');
-        }
-        write!(id, "{byte:02x}").expect("writing to a string cannot fail");
-    }
-    Ok(id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,13 +59,6 @@ mod tests {
         assert!(session_file_exists(home.path(), cwd, ID));
         assert!(session_file_exists(home.path(), Path::new("/another/worktree"), ID));
         assert!(!session_file_exists(home.path(), cwd, "../x"));
-    }
-
-    #[test]
-    fn a_new_session_id_is_a_uuid_of_its_own() {
-        let (one, two) = (new_session_id().unwrap(), new_session_id().unwrap());
-        assert!(is_uuid(&one) && is_uuid(&two) && one != two, "{one} {two}");
-        assert_eq!(one.as_bytes()[14], b'4');
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The user's settings for the pool.
 
-use super::pattern::Pattern;
+use super::pattern::TreePattern;
 
 /// A tree with fewer files is created just as fast, unless it keeps build directories.
 const LEAST_FILES: usize = 256;
@@ -12,23 +12,23 @@ pub struct PoolOptions {
     pub size: usize,
     /// No tree is kept while less disk than this is free.
     pub min_free_disk_gb: Option<f64>,
-    build_dirs: Vec<Pattern>,
-    setup_inputs: Vec<Pattern>,
+    build_dirs: Vec<TreePattern>,
+    setup_inputs: Vec<TreePattern>,
 }
 
 impl PoolOptions {
     /// At most `size` trees, which keep `build_dirs`; setup depends on `setup_inputs`.
     pub fn new(size: usize, build_dirs: &[String], setup_inputs: &[String]) -> Self {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let patterns = |texts: &[String]| texts.iter().map(|text| TreePattern::new(text)).collect();
         let (build_dirs, setup_inputs) = (patterns(build_dirs), patterns(setup_inputs));
         Self { size, min_free_disk_gb: None, build_dirs, setup_inputs }
     }
 
-    pub(super) fn build_dirs(&self) -> &[Pattern] {
+    pub(super) fn build_dirs(&self) -> &[TreePattern] {
         &self.build_dirs
     }
 
-    pub(super) fn setup_inputs(&self) -> &[Pattern] {
+    pub(super) fn setup_inputs(&self) -> &[TreePattern] {
         &self.setup_inputs
     }
 

@@ -1,13 +1,16 @@
-//! Path patterns of the configuration.
+//! Patterns of `lane.build_dirs` and `lane.setup_inputs`, with the meaning of `.gitignore`.
+//!
+//! They differ from `core::writes`, whose declarations all start at the root and are compared with each other: here a
+//! bare name matches at any depth, paths are bytes, and a pattern is only compared with paths.
 
 /// A name without a slash matches at any depth, a path is relative to the repository's root. `*` and `?` stay within a
 /// name, `**` does not. A match includes everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern {
+pub(crate) struct TreePattern {
     parts: Vec<Vec<u8>>,
 }
 
-impl Pattern {
+impl TreePattern {
     /// Parses a line as written; a pattern that cannot match inside a repository matches nothing.
     pub(crate) fn new(text: &str) -> Self {
         let anchored = text.trim_end_matches('/').contains('/');
@@ -85,7 +88,7 @@ mod tests {
             ("/", "a", false),
             ("../up", "up", false),
         ] {
-            assert_eq!(Pattern::new(pattern).covers(path.as_bytes()), meant, "{pattern:?} of {path:?}");
+            assert_eq!(TreePattern::new(pattern).covers(path.as_bytes()), meant, "{pattern:?} of {path:?}");
         }
     }
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
+use regatta_core::hex::hex;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::Stamp;
 use super::manifest::Manifest;
-use super::pattern::Pattern;
+use super::pattern::TreePattern;
 use super::tree::native;
 use crate::git::GitError;
 use crate::lanes::{Lane, Lanes};
@@ -29,7 +31,7 @@ impl Lanes {
     pub fn setup_key(&self, lane: &Lane, command: &str) -> Option<String> {
         let inputs = self.pool.as_deref()?.setup_inputs();
         let manifest = self.lane_manifest(lane)?;
-        let covered = |pattern: &Pattern| (0..manifest.len()).any(|n| pattern.covers(manifest.name(n)));
+        let covered = |pattern: &TreePattern| (0..manifest.len()).any(|n| pattern.covers(manifest.name(n)));
         if inputs.is_empty() || !inputs.iter().all(covered) {
             return None;
         }
@@ -43,7 +45,7 @@ impl Lanes {
             hash.update([0]);
             hash.update(manifest.content(n));
         }
-        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(hex(&hash.finalize()))
     }
 
     /// Records that a setup with this key succeeded here.

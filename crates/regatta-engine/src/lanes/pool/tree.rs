@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, stat
 use rustix::io::Errno;
 
 use super::manifest::Manifest;
-use super::pattern::Pattern;
+use super::pattern::TreePattern;
 
 /// Deeper than any real tree.
 const DEEPEST: usize = 200;
@@ -42,8 +42,8 @@ pub(super) enum Doubt {
 /// What may stay, and what to watch for.
 #[derive(Debug)]
 pub(super) struct Rules<'a> {
-    pub(super) build_dirs: &'a [Pattern],
-    pub(super) setup_inputs: &'a [Pattern],
+    pub(super) build_dirs: &'a [TreePattern],
+    pub(super) setup_inputs: &'a [TreePattern],
     /// The mode of a newly created directory.
     pub(super) dir_mode: u32,
 }
@@ -232,13 +232,13 @@ impl<'a> Walk<'a> {
         };
         for n in entries {
             self.cleaned.gone[n] = true;
-            let is_input = |pattern: &Pattern| pattern.covers(self.manifest.name(n));
+            let is_input = |pattern: &TreePattern| pattern.covers(self.manifest.name(n));
             self.cleaned.inputs_touched |= self.rules.setup_inputs.iter().any(is_input);
         }
     }
 
     fn note_touched(&mut self) {
-        let is_input = |pattern: &Pattern| pattern.covers(&self.path);
+        let is_input = |pattern: &TreePattern| pattern.covers(&self.path);
         self.cleaned.inputs_touched |= self.rules.setup_inputs.iter().any(is_input);
     }
 }
