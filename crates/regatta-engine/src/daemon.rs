@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
+use crate::files::{self, Durability};
 use crate::git::Repo;
 use crate::persist::until_answered;
 use crate::process::Identity;
@@ -110,9 +111,7 @@ impl DaemonLock {
         };
         let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
         for dir in &self.dirs {
-            let fresh = dir.join(".daemon.json");
-            std::fs::write(&fresh, &text)?;
-            std::fs::rename(&fresh, info_path(dir))?;
+            files::replace(&info_path(dir), text.as_bytes(), Durability::Volatile)?;
         }
         Ok(())
     }

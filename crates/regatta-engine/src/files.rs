@@ -1,7 +1,89 @@
-//! Small file helpers used by several modules.
+//! Small file helpers: the end of a file, and files that are replaced as a whole.
+//!
+//! Invariant: a reader of a replaced file sees the old or the new content and never a part, also when the writer is
+//! killed. What else holds is the caller's choice, a [`Durability`].
 
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is true of a written file after a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// It may be old, new or empty: for what can be found out or made again.
+    Volatile,
+    /// Once the call has returned, it is the new one: content and name are on disk.
+    Durable,
+}
+
+/// Replaces `path` as a whole.
+pub fn replace(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
+    replace_as(path, content, durability, None)
+}
+
+/// The same with these permissions instead of the default ones.
+pub fn replace_as(path: &Path, content: &[u8], durability: Durability, mode: Option<u32>) -> io::Result<()> {
+    replace_by(path, |aside| write_new(aside, content, durability, mode))?;
+    sync_parent(path, durability)
+}
+
+/// Creates `path` as a whole, with its content, unless it exists. Returns whether it was created.
+pub fn create(path: &Path, content: &[u8], durability: Durability) -> io::Result<bool> {
+    let aside = beside(path);
+    let linked = write_new(&aside, content, durability, None).and_then(|()| fs::hard_link(&aside, path));
+    drop(fs::remove_file(&aside));
+    let created = match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        linked => linked.map(|()| true)?,
+    };
+    // Also if another process created it: the caller relies on the name.
+    sync_parent(path, durability)?;
+    Ok(created)
+}
+
+/// Replaces `path` by what `make` makes at a path beside it; nothing is left there after an error.
+pub(crate) fn replace_by(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let aside = beside(path);
+    make(&aside).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| drop(fs::remove_file(&aside)))
+}
+
+/// A suffix that no other call on this machine uses at this time.
+pub(crate) fn unique_suffix() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", unique_suffix()));
+    path.with_file_name(name)
+}
+
+fn write_new(path: &Path, content: &[u8], durability: Durability, mode: Option<u32>) -> io::Result<()> {
+    let open = || OpenOptions::new().write(true).create_new(true).mode(mode.unwrap_or(0o666)).open(path);
+    let mut file = match open() {
+        // A process with the same number was killed here, or a link was planted: it is removed, not followed.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            open()?
+        }
+        opened => opened?,
+    };
+    if let Some(mode) = mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    file.write_all(content)?;
+    if durability == Durability::Durable { file.sync_all() } else { Ok(()) }
+}
+
+fn sync_parent(path: &Path, durability: Durability) -> io::Result<()> {
+    match path.parent() {
+        Some(dir) if durability == Durability::Durable => File::open(dir)?.sync_all(),
+        _ => Ok(()),
+    }
+}
 
 /// The last `len` bytes of a file as text; empty if it cannot be read.
 pub(crate) fn end_of(path: &Path, len: u64) -> String {
@@ -14,4 +96,29 @@ pub(crate) fn end_of(path: &Path, len: u64) -> String {
         Ok(bytes)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_or_created_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record.json");
+        replace(&path, b"one", Durability::Volatile).unwrap();
+        replace_as(&path, b"two", Durability::Durable, Some(0o600)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!create(&path, b"three", Durability::Durable).unwrap());
+        assert!(create(&dir.path().join("other"), b"three", Durability::Durable).unwrap());
+        assert!(replace(&dir.path().join("absent/x"), b"", Durability::Durable).is_err());
+        fs::create_dir(dir.path().join("in-the-way")).unwrap();
+        assert!(replace(&dir.path().join("in-the-way"), b"", Durability::Volatile).is_err());
+        let mut names: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["in-the-way", "other", "record.json"]);
+        assert_eq!(fs::read(path).unwrap(), b"two");
+    }
 }

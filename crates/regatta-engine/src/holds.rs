@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use regatta_core::id::TaskId;
 use regatta_store::SessionId;
 
+use crate::files::{self, Durability};
+
 /// One engine's list of held tasks.
 pub(crate) struct Holds {
     path: PathBuf,
@@ -38,9 +40,8 @@ impl Holds {
         if let Some(dir) = self.path.parent() {
             std::fs::create_dir_all(dir)?;
         }
-        let fresh = self.path.with_extension("new");
-        std::fs::write(&fresh, serde_json::to_string(held).expect("our own values serialise"))?;
-        std::fs::rename(&fresh, &self.path)
+        let text = serde_json::to_vec(held).expect("our own values serialise");
+        files::replace(&self.path, &text, Durability::Volatile)
     }
 }
 

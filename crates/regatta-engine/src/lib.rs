@@ -14,7 +14,7 @@ pub mod daemon;
 pub mod engine;
 mod environment;
 pub mod failpoint;
-mod files;
+pub mod files;
 pub mod git;
 pub mod holds;
 mod housekeeping;

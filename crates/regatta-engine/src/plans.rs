@@ -3,11 +3,13 @@
 //! Invariant: a file exists completely or not at all, and what was approved is on disk unchanged before any of it is
 //! queued. So approving twice, or once more after a crash, queues the same tasks, and existing ones stay as they are.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
+
+use crate::files::{self, Durability};
 
 /// The prefix of every proposal's id.
 pub const PREFIX: &str = "PLAN-";
@@ -120,14 +122,8 @@ fn number(id: &TaskId) -> Option<u32> {
     id.as_str().strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// Replaces a file atomically.
 fn put(path: &Path, text: &str) -> io::Result<()> {
-    let fresh = path.with_extension("fresh");
-    let mut file = File::create(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    files::replace(path, text.as_bytes(), Durability::Durable)
 }
 
 #[cfg(test)]

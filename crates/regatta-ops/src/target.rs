@@ -3,11 +3,12 @@
 //! `target:` in regatta.yaml, `$REGATTA_TARGET` and `--target` take precedence. Without them the first run decides and
 //! writes its decision to `.regatta/target`; every later process reads it, whatever branch is checked out then.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use regatta_core::config::Origin;
 use regatta_engine::daemon::{Presence, presence};
+use regatta_engine::files::{self, Durability};
 use regatta_engine::git::{BranchTip, Head};
 
 use crate::project::Project;
@@ -132,18 +133,8 @@ impl Project {
     pub fn record_target(&self, branch: &str) -> Result<String, Refusal> {
         self.make_state_dir()?;
         let path = self.target_file();
-        let fresh = self.repo.state_dir.join(format!(".target.{}", std::process::id()));
-        let written = std::fs::File::create(&fresh).and_then(|mut file| {
-            writeln!(file, "{branch}")?;
-            file.sync_all()?;
-            match std::fs::hard_link(&fresh, &path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-                linked => linked,
-            }?;
-            std::fs::File::open(&self.repo.state_dir)?.sync_all()
-        });
-        let _ = std::fs::remove_file(&fresh);
-        written.map_err(|error| Refusal::io("writing", &path, &error))?;
+        files::create(&path, format!("{branch}\n").as_bytes(), Durability::Durable)
+            .map_err(|error| Refusal::io("writing", &path, &error))?;
         Ok(self.decided()?.unwrap_or_else(|| branch.to_owned()))
     }
 }

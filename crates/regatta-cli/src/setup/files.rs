@@ -4,9 +4,11 @@
 //! of everything above. All other files are the user's, and stay.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use regatta_engine::files::{self, Durability};
 use regatta_engine::tokens::token_hash as sha256;
 
 use regatta_ops::Refusal;
@@ -130,18 +132,12 @@ fn found(path: &Path) -> Result<Existing, Refusal> {
 
 /// Writes a file atomically.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Refusal> {
-    let failed = |error: std::io::Error| Refusal::io("writing", path, &error);
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = dir.join(format!(".{name}.{}", std::process::id()));
-    let mut file = fs::File::create(&aside).map_err(failed)?;
-    if let Ok(meta) = fs::metadata(path) {
-        // The file may be private.
-        file.set_permissions(meta.permissions()).map_err(failed)?;
-    }
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&aside, path).map_err(failed)
+    // The file may be private.
+    let mode = fs::metadata(path).ok().map(|meta| meta.permissions().mode() & 0o7777);
+    files::replace_as(path, text.as_bytes(), Durability::Durable, mode)
+        .map_err(|error| Refusal::io("writing", path, &error))
 }
 
 #[cfg(test)]

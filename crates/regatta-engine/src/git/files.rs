@@ -1,14 +1,14 @@
 //! Small file operations that must happen completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags};
 
 use super::GitError;
+use crate::files::{self, Durability};
 
 /// Adds the path and the operation to an IO error.
 pub(crate) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> GitError + 'a {
@@ -25,16 +25,9 @@ pub(crate) fn absent_is_none<T>(result: std::io::Result<T>) -> std::io::Result<O
     }
 }
 
-/// A suffix that no other call on this machine uses at this time.
-pub(crate) fn unique_suffix() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Replaces `path` atomically, so that a reader sees the old or the new content and never a part.
+/// Replaces `path` as a whole; see [`Durability::Volatile`].
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), GitError> {
-    replace(path, |aside| File::create(aside).and_then(|mut file| file.write_all(content)))
-        .map_err(io("write", path))
+    files::replace(path, content, Durability::Volatile).map_err(io("write", path))
 }
 
 /// Copies an index with its time: git considers a file unchanged whose times are older than its index's, so a copy that
@@ -83,14 +76,7 @@ pub(crate) fn read_plain(path: &Path, most: u64) -> Result<Option<Vec<u8>>, GitE
 
 /// Makes `path` a link to `target` atomically, whatever it was before.
 pub(crate) fn replace_link(path: &Path, target: &Path) -> Result<(), GitError> {
-    replace(path, |aside| std::os::unix::fs::symlink(target, aside)).map_err(io("link", path))
-}
-
-fn replace(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", unique_suffix()));
-    let aside = path.with_file_name(name);
-    write(&aside).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| drop(fs::remove_file(&aside)))
+    files::replace_by(path, |aside| std::os::unix::fs::symlink(target, aside)).map_err(io("link", path))
 }
 
 /// An advisory lock, released when dropped or when the process dies.

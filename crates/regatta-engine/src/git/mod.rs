@@ -38,14 +38,13 @@ mod version;
 mod work;
 mod worktrees;
 
+pub(crate) use crate::files::unique_suffix;
 pub use command::GitEnv;
 pub(crate) use command::{AS_STORED, GitCommand, jittered};
 pub(crate) use complaint::{Complaint, new_objects};
 pub use delete_branch::DeletedBranch;
 pub use error::GitError;
-pub(crate) use files::{
-    FileLock, absent_is_none, copy_index, io, read_plain, replace_file, replace_link, unique_suffix,
-};
+pub(crate) use files::{FileLock, absent_is_none, copy_index, io, read_plain, replace_file, replace_link};
 pub use history::LoggedCommit;
 pub(crate) use history::{Entry, Shift, paths};
 pub use initialise::{HistoryLine, initialise};

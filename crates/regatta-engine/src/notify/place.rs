@@ -3,12 +3,14 @@
 //! Invariant: the file is changed only by the holder of the lock beside it, and replaced as a whole.
 
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::files::{self, Durability};
 
 /// Interval between two tries for a lock that another engine holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -69,11 +71,8 @@ impl Turn<'_> {
 
     /// Stores it durably.
     pub(super) fn remember(&self, told: SinkPosition) -> io::Result<()> {
-        let fresh = self.place.file.with_extension("json.new");
-        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(&told)?)?;
-        file.sync_data()?;
-        std::fs::rename(&fresh, &self.place.file)
+        let text = serde_json::to_vec(&told)?;
+        files::replace_as(&self.place.file, &text, Durability::Durable, Some(0o600))
     }
 }
 

@@ -1,11 +1,9 @@
 //! **A record exists completely or not at all.** The files through which engine and shim communicate across their own
 //! deaths: each is written aside, synced, renamed into place, and the directory synced.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use regatta_core::exit::{Exit, Limit};
@@ -15,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Identity;
 use crate::confine::Confined;
+use crate::files::{self, Durability};
 
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const SHIM_LOG: &str = "shim.log";
@@ -96,21 +95,8 @@ pub(crate) enum Ack {
 
 /// Replaces `dir/name` by this value, durably.
 pub(crate) fn store<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-    let aside = dir.join(format!(".{name}.{}.{nth}", std::process::id()));
-    let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
-        file.sync_all()?;
-        fs::rename(&aside, dir.join(name))
-    })();
-    if written.is_err() {
-        // Best effort: a full disk should not also be littered.
-        drop(fs::remove_file(&aside));
-    }
-    written?;
-    File::open(dir)?.sync_all()
+    let text = serde_json::to_vec(value)?;
+    files::replace_as(&dir.join(name), &text, Durability::Durable, Some(0o600))
 }
 
 /// The record, if it exists.

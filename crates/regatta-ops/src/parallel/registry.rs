@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::documents::PullRequestDocument;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
+use regatta_engine::files::{self, Durability};
 use regatta_engine::git::Repo;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -259,14 +259,9 @@ fn lock(dir: &Path) -> Result<Lock, Refusal> {
     }
 }
 
-/// Synced to disk before it returns; the lock keeps others away from the temporary file.
 fn replace(path: &Path, value: &Map<String, Value>) -> Result<(), Refusal> {
-    let failed = |error: std::io::Error| Refusal::io("writing", path, &error);
-    let aside = path.with_extension("json.tmp");
     let mut text = serde_json::to_string_pretty(value).expect("JSON can be written");
     text.push('\n');
-    let mut file = File::create(&aside).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&aside, path).map_err(failed)?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir).and_then(|dir| dir.sync_all())).map_err(failed)
+    files::replace(path, text.as_bytes(), Durability::Durable)
+        .map_err(|error| Refusal::io("writing", path, &error))
 }
