@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
-use serde_json::json;
 
 use crate::commands::orchestrator::OrchestratorCommand;
 use crate::commands::{self, Command};
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
 use regatta_ops::Refusal;
+use regatta_ops::documents::{ErrorDocument, by_name};
 
 /// Runs coding agents side by side, each in its own git worktree, and lands their work.
 #[derive(Debug, Parser)]
@@ -125,8 +125,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if json && !asked_for_help {
         let (message, hint) = spoken(&error.to_string());
-        let document = json!({ "error": message, "hint": hint, "code": Exit::Usage.code() });
-        eprint_line(&document.to_string());
+        eprint_line(&by_name(&ErrorDocument::usage(message, hint, Exit::Usage.code())).to_string());
     } else {
         let _ = error.print();
     }
@@ -150,18 +149,8 @@ fn spoken(text: &str) -> (String, String) {
 
 fn show(ui: &Ui, error: &Refusal) {
     if ui.json {
-        let mut document =
-            json!({ "error": error.message, "hint": error.hint(), "code": Exit::from(error.kind).code() });
-        document["next"] = serde_json::to_value(&error.next).expect("our own values serialise");
-        if let Some((task, state)) = &error.task {
-            document["task"] = json!(task);
-            document["state"] = json!(state);
-        }
-        if !error.diagnostics.is_empty() {
-            document["diagnostics"] =
-                serde_json::to_value(&error.diagnostics).expect("our own values serialise");
-        }
-        eprint_line(&document.to_string());
+        let document = ErrorDocument::of(error, Exit::from(error.kind).code());
+        eprint_line(&by_name(&document).to_string());
         return;
     }
     for diagnostic in &error.diagnostics {

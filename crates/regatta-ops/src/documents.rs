@@ -1,5 +1,6 @@
 //! Tasks and attempts as JSON documents. Their field names are published; see the test at the end.
 
+mod commands;
 pub mod crew;
 mod daemon;
 mod diff;
@@ -10,6 +11,7 @@ mod prompts;
 mod train;
 mod watch;
 
+pub use commands::*;
 pub use daemon::*;
 pub use diff::*;
 pub use lanes::*;
@@ -152,8 +154,10 @@ pub struct StatusDocument {
     pub suspicions: Vec<Suspicion>,
     /// Its budget and what it has used of it, if it has one.
     pub budget: Option<BudgetDocument>,
-    /// What the user could do next.
+    /// What the user should do next, in a sentence.
     pub next: Option<String>,
+    /// The actions that its state allows, the most useful first.
+    pub next_steps: Vec<Step>,
     /// What its running agent is doing: its last tool or words.
     pub doing: Option<String>,
     /// What its attempts have cost so far, as far as known.
@@ -284,8 +288,10 @@ pub struct Surroundings {
     pub suspicions: Vec<Suspicion>,
     /// Every landing of its work.
     pub landings: Vec<Landing>,
-    /// What the user could do next.
+    /// What the user should do next, in a sentence.
     pub next: Option<String>,
+    /// The actions that its state allows, the most useful first.
+    pub next_steps: Vec<Step>,
     /// Its budget, if it has one.
     pub budget: Option<BudgetDocument>,
 }
@@ -582,6 +588,7 @@ impl StatusDocument {
             suspicions: around.suspicions,
             budget: around.budget,
             next: around.next,
+            next_steps: around.next_steps,
             doing: None,
             cost_usd: None,
             under_test_since: None,

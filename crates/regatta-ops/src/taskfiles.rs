@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use regatta_core::config::AgentKind;
-use regatta_core::diagnostic::{Diagnostic, Pos};
+use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::spec::TaskSpec;
 use regatta_core::taskfile::{self, LoadSettings, Loaded, Source};
 
+use crate::documents::ValidDocument;
 use crate::project::{Project, shown};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Parses the contents of files. Ids in the store are no dependencies here, because a run is complete in itself.
 pub fn parse_files<'a>(
@@ -41,6 +43,23 @@ pub fn parse_files<'a>(
     broken.append(&mut loaded.diagnostics);
     loaded.diagnostics = broken;
     loaded
+}
+
+/// Checks task files and plans, and reports every mistake at once. `strict` also refuses overlapping writes of tasks that
+/// could run at once.
+pub fn validate(project: &Project, paths: Vec<PathBuf>, strict: bool) -> Result<ValidDocument, Refusal> {
+    let mut files = Vec::new();
+    for path in paths {
+        let bytes = std::fs::read(&path)
+            .map_err(|error| Refusal { kind: RefusalKind::Usage, ..Refusal::io("reading", &path, &error) })?;
+        files.push((path, bytes));
+    }
+    let loaded = parse_files(project, &files, |settings| settings.strict = strict);
+    if has_errors(&loaded.diagnostics) {
+        return Err(Refusal::diagnosed(loaded.diagnostics));
+    }
+    let tasks = loaded.tasks.into_iter().map(|spec| spec.id).collect();
+    Ok(ValidDocument { diagnostics: loaded.diagnostics, ok: true, tasks })
 }
 
 /// The file's directory: relative to the repository root if it is inside, otherwise absolute.

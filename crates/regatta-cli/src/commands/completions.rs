@@ -1,8 +1,8 @@
 //! `regatta completions SHELL`: prints a script that completes commands and options.
 
 use clap_complete::Shell;
-use serde_json::json;
 
+use regatta_ops::documents::CompletionsDocument;
 use regatta_store::TaskQuery;
 
 use crate::cli::Global;
@@ -23,12 +23,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Exit, Refusal> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::definition(), "regatta", &mut script);
-    let script = with_ids(args.shell, &String::from_utf8_lossy(&script)).into_bytes();
-    match ui.json {
-        true => ui.document(
-            &json!({ "shell": args.shell.to_string(), "script": String::from_utf8_lossy(&script) }),
-        ),
-        false => ui.bytes(&script),
+    let script = with_ids(args.shell, &String::from_utf8_lossy(&script));
+    if ui.json {
+        ui.document(&CompletionsDocument { script, shell: args.shell.to_string() });
+    } else {
+        ui.bytes(script.as_bytes());
     }
     Ok(Exit::Ok)
 }

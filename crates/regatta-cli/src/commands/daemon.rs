@@ -11,7 +11,6 @@ use regatta_ops::daemon::{
 };
 use regatta_ops::documents::{DaemonState, DaemonStatusDocument, StopHow};
 use regatta_ops::{Refusal, RefusalKind};
-use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::Global;
@@ -19,6 +18,7 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::lines::Lines;
 use crate::ui::Ui;
+use regatta_ops::documents::SaidDocument;
 
 /// Start, stop or check the daemon, which works through the queue.
 ///
@@ -223,7 +223,7 @@ async fn write_log(ui: Ui, mut watching: Watching, mut over: oneshot::Receiver<(
             notice if !json => lines.show(&notice),
             Notice::Event(event) => ui.object(&event),
             Notice::Say(text) => {
-                ui.object(&json!({ "at": regatta_engine::clock::now(), "kind": "said", "text": text }));
+                ui.object(&SaidDocument { at: regatta_engine::clock::now(), kind: "said", text });
             }
             Notice::Held { .. } | Notice::Live { .. } => {}
         }

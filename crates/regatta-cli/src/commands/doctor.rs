@@ -12,8 +12,6 @@ use regatta_core::time::counted;
 use regatta_engine::git::{Head, Repo, installed};
 use serde::Serialize;
 
-pub(crate) use login::is_signed_in;
-
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::{Project, shown, start_dir};

@@ -1,7 +1,6 @@
 //! `regatta status` without an id: whether everything that tasks need is available.
 
-use regatta_ops::documents::SummaryDocument;
-use serde_json::json;
+use regatta_ops::documents::{HealthDocument, SummaryDocument, by_name};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -18,11 +17,11 @@ pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let summary = SummaryDocument::new(counts.clone());
     let queue = Operator::of(&project, store).await?;
     if ui.json {
-        ui.document(&json!({
-            "store": project.store_url,
-            "daemon": queue.takers.daemon_document(),
-            "counts": summary.counts,
-            "total": summary.total,
+        ui.document(&by_name(&HealthDocument {
+            counts: summary.counts,
+            daemon: queue.takers.daemon_document(),
+            store: project.store_url.clone(),
+            total: summary.total,
         }));
         return Ok(Exit::Ok);
     }

@@ -7,8 +7,8 @@ pub(crate) use look::what_it_does;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::notice::{Notice, notices};
+use regatta_ops::documents::{ResumedDocument, by_name};
 use regatta_ops::tasks::{BoardRequest, Changed, Resumed, Why};
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -87,7 +87,7 @@ fn resume(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let Resumed { target, tip, stopped } = Project::open(&global.options())?.resume_landing()?;
     let lost = stopped.as_ref().map(|stopped| stopped.lost.clone()).unwrap_or_default();
     if ui.json {
-        ui.document(&json!({ "target": target, "tip": tip.to_string(), "stopped": stopped }));
+        ui.document(&by_name(&ResumedDocument { stopped, target, tip }));
         return Ok(Exit::Ok);
     }
     ui.note(match &stopped {

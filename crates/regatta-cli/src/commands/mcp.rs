@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_engine::crew::MemberWatch;
+use regatta_ops::documents::ListeningDocument;
 use regatta_server::mcp::{Authority, Desk, Server, http, stdio};
 use regatta_store::Store;
-use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::crew::register::role;
@@ -110,9 +110,10 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
     let bound =
         listener.local_addr().map_err(|error| Refusal::new(RefusalKind::CannotWork, error.to_string()))?;
     let url = format!("http://{bound}{}", http::PATH);
-    match ui.json {
-        true => ui.object(&json!({ "url": url, "token_file": token_file })),
-        false => ui.line(format!("{url} (token in {})", token_file.display())),
+    if ui.json {
+        ui.object(&ListeningDocument { token_file, url: url.clone() });
+    } else {
+        ui.line(format!("{url} (token in {})", token_file.display()));
     }
     let desk = Arc::new(Desk { crew, lease: Some(LEASE) });
     let watching = tokio::spawn(watch(store));

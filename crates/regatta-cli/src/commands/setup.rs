@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_engine::templates::Text;
-use serde_json::json;
+use regatta_ops::documents::{SetupDocument, SetupMemberDocument, by_name};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -70,13 +70,14 @@ async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refus
         (None, true) => "leader".to_owned(),
         (None, false) => "general".to_owned(),
     };
-    ui.document(&json!({
-        "name": args.name,
-        "role": role,
-        "project": project.repo.toplevel,
-        "templates": templates,
-        "next": format!("regatta register --name {} --role {role}", args.name.as_ref().map_or("NAME", MemberName::as_str)),
-    }));
+    let name = args.name.as_ref().map_or("NAME", MemberName::as_str);
+    ui.document(&SetupMemberDocument {
+        next: format!("regatta register --name {name} --role {role}"),
+        name: args.name.as_ref().map(ToString::to_string),
+        project: project.repo.toplevel,
+        role,
+        templates,
+    });
     Ok(Exit::Ok)
 }
 
@@ -101,9 +102,8 @@ fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Ref
     steps.extend(server(agent, args, scope, &repository, &place.root)?);
     let kept = steps.iter().filter(|step| step.done == Done::Kept).count();
     if ui.json {
-        ui.document(
-            &json!({ "files": steps, "dry_run": args.dry_run, "by_hand": by_hand(agent, args, scope) }),
-        );
+        let by_hand = by_hand(agent, args, scope);
+        ui.document(&by_name(&SetupDocument { by_hand, dry_run: args.dry_run, files: steps }));
     } else {
         steps.iter().for_each(|step| line(step, args.dry_run, ui));
         if let Some(command) = by_hand(agent, args, scope).filter(|_| !ui.quiet) {

@@ -55,8 +55,18 @@ pub(crate) async fn show(
         ui.document(&document(project, store.as_ref(), task).await?);
         return Ok(Exit::Ok);
     }
-    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next } =
-        look(project, store.as_ref(), task).await?;
+    let Seen {
+        attempts,
+        salvages,
+        held,
+        sighting,
+        prompts,
+        suspicions,
+        budget,
+        landings,
+        next,
+        next_steps: _,
+    } = look(project, store.as_ref(), task).await?;
     let redactor = redactor(&project.config);
     let branch = task.spec.id.branch();
     let tip = project.ask_git(move |repo| repo.branch_tip(&branch))?;

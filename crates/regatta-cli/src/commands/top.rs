@@ -12,6 +12,7 @@ use crate::project::Project;
 use crate::top::{Feed, How, document, once};
 use crate::ui::Ui;
 use regatta_ops::Refusal;
+use regatta_ops::documents::by_name;
 
 /// Watch everything on one screen: lanes, board, train, crew, events, cost.
 ///
@@ -67,7 +68,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let mut feed = Feed::open(&project, store).await?;
     if ui.json {
         feed.read_all_attempts().await?;
-        ui.document(&document(&feed));
+        ui.document(&by_name(&document(&feed)));
         return Ok(Exit::Ok);
     }
     if args.once {

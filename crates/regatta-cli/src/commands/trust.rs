@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use regatta_engine::git::Difference;
 use regatta_engine::trust::state_dir::{self, StateDirStanding};
 use regatta_engine::trust::{Aside, Book, TrustError};
+use regatta_ops::documents::{TrustDocument, TrustItem};
 use regatta_ops::secrets::masked;
-use serde::Serialize;
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -35,17 +35,6 @@ pub(crate) struct Args {
     revoke: bool,
 }
 
-/// One setting that may run something or decides where work goes.
-#[derive(Debug, Serialize)]
-struct Item {
-    /// `git`, `regatta.yaml` or `state`.
-    kind: &'static str,
-    what: String,
-    was: Option<String>,
-    is: Option<String>,
-    trusted: bool,
-}
-
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     if args.revoke {
@@ -54,7 +43,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let items = items(&project).await?;
     let untrusted = items.iter().any(|item| !item.trusted);
     if ui.json {
-        ui.document(&serde_json::json!({ "trusted": !untrusted || args.yes, "items": items }));
+        ui.document(&TrustDocument { items: items.clone(), trusted: !untrusted || args.yes });
     } else {
         show(&project, &items, ui);
     }
@@ -79,18 +68,18 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
 fn revoke(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     Book::open(&project.repo)?.revoke(&project.repo)?;
     if ui.json {
-        ui.document(&serde_json::json!({ "trusted": false, "items": [] }));
+        ui.document(&TrustDocument { items: Vec::new(), trusted: false });
     } else if !ui.quiet {
         ui.line("forgotten: the next start asks again what you trust");
     }
     Ok(Exit::Ok)
 }
 
-async fn items(project: &Project) -> Result<Vec<Item>, Refusal> {
+async fn items(project: &Project) -> Result<Vec<TrustItem>, Refusal> {
     let mut items = Vec::new();
     match state_dir::standing(&project.repo)? {
         StateDirStanding::Ours | StateDirStanding::Absent => {}
-        StateDirStanding::Foreign => items.push(Item {
+        StateDirStanding::Foreign => items.push(TrustItem {
             kind: "state",
             what: project.repo.state_dir.display().to_string(),
             was: None,
@@ -111,13 +100,13 @@ async fn items(project: &Project) -> Result<Vec<Item>, Refusal> {
     Ok(items)
 }
 
-fn git(project: &Project) -> Result<Vec<Item>, Refusal> {
+fn git(project: &Project) -> Result<Vec<TrustItem>, Refusal> {
     let book = Book::open(&project.repo)?;
     let aside = Aside::of(&project.repo)?;
     let now = aside.found()?;
     let item = |one: Difference, trusted: bool| {
         let masked = |value: Option<String>| value.map(|value| shown_value(&one.what, &value));
-        Item { kind: "git", was: masked(one.was), is: masked(one.is), what: one.what.clone(), trusted }
+        TrustItem { kind: "git", was: masked(one.was), is: masked(one.is), what: one.what.clone(), trusted }
     };
     let ignored = match aside.git() {
         Ok(in_force) => in_force.ignored,
@@ -128,12 +117,12 @@ fn git(project: &Project) -> Result<Vec<Item>, Refusal> {
     let all_unknown = book.was_revoked();
     let differ: Vec<String> = ignored.iter().map(|one| one.what.clone()).collect();
     let same = now.powers().into_iter().filter(|one| !differ.contains(&one.what));
-    let mut items: Vec<Item> = same.map(|one| item(one, !all_unknown)).collect();
+    let mut items: Vec<TrustItem> = same.map(|one| item(one, !all_unknown)).collect();
     items.extend(ignored.into_iter().map(|one| item(one, false)));
     Ok(items)
 }
 
-async fn settings(project: &Project) -> Result<Vec<Item>, Refusal> {
+async fn settings(project: &Project) -> Result<Vec<TrustItem>, Refusal> {
     let Some(file) = &project.config_file else { return Ok(Vec::new()) };
     let verdict = assess(project).await?;
     let book = Book::open(&project.repo)?;
@@ -142,7 +131,7 @@ async fn settings(project: &Project) -> Result<Vec<Item>, Refusal> {
         let same = book.agrees(&key, &section);
         let trusted = same || !matches!(verdict, Verdict::Untrusted(_));
         let was = was.filter(|_| !same).map(|was| was.shown.clone());
-        Item { kind: "regatta.yaml", what: key, was, is: Some(section.shown), trusted }
+        TrustItem { kind: "regatta.yaml", what: key, was, is: Some(section.shown), trusted }
     };
     Ok(sections(&project.file_config).into_iter().map(item).collect())
 }
@@ -162,7 +151,7 @@ fn shown_value(what: &str, value: &str) -> String {
     }
 }
 
-fn show(project: &Project, items: &[Item], ui: &Ui) {
+fn show(project: &Project, items: &[TrustItem], ui: &Ui) {
     if items.is_empty() {
         ui.line("nothing in this repository's settings runs a program");
         return;

@@ -1,10 +1,9 @@
 //! `regatta version`.
 
-use serde_json::json;
-
 use crate::exit::Exit;
 use crate::ui::Ui;
 use regatta_ops::Refusal;
+use regatta_ops::documents::VersionDocument;
 
 /// Print the version.
 #[derive(Clone, Debug, clap::Args)]
@@ -12,9 +11,10 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, ui: &Ui) -> Result<Exit, Refusal> {
     let version = env!("CARGO_PKG_VERSION");
-    match ui.json {
-        true => ui.document(&json!({ "name": "regatta", "version": version })),
-        false => ui.line(format!("regatta {version}")),
+    if ui.json {
+        ui.document(&VersionDocument { name: "regatta", version });
+    } else {
+        ui.line(format!("regatta {version}"));
     }
     Ok(Exit::Ok)
 }

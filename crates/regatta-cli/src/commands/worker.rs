@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
 use regatta_core::verdict::{Metrics, Statement, Verdict};
+use regatta_ops::documents::RecordedDocument;
 use regatta_ops::door::Tool;
 use regatta_ops::worker::{Worker, without_secrets};
 use regatta_store::Word;
@@ -135,7 +136,7 @@ async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, Refusal> {
         }
     };
     if ui.json {
-        ui.document(&serde_json::json!({ "ok": true, "task": task, "attempt": attempt }));
+        ui.document(&RecordedDocument { attempt, ok: true, task });
     } else if !ui.quiet {
         ui.line(format!("{task} attempt {attempt}: {answer}"));
     }

@@ -2,6 +2,7 @@
 
 use crate::render::when::stamp;
 use regatta_core::config::AgentKind;
+use regatta_ops::documents::{LogEventDocument, LogStderrDocument, by_name};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -15,7 +16,6 @@ use regatta_engine::agents::{self, Decoder};
 use regatta_engine::process::{Line, before_holes, dropped_line, read_past_holes};
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Transcript};
-use serde_json::json;
 
 use super::shown::clean_line;
 use super::transcript::Layout;
@@ -147,8 +147,8 @@ impl<'a> Reading<'a> {
             Mode::Raw => {}
             _ if text.trim().is_empty() => {}
             Mode::Objects => {
-                let object = json!({ "attempt": self.attempt, "type": "stderr", "text": text });
-                let line = self.redactor.redact(&object.to_string()).into_owned();
+                let object = LogStderrDocument { attempt: self.attempt, text, kind: "stderr" };
+                let line = self.redactor.redact(&by_name(&object).to_string()).into_owned();
                 self.emit(vec![line]);
             }
             Mode::People => {
@@ -167,9 +167,8 @@ impl<'a> Reading<'a> {
     }
 
     fn object(&self, event: &agents::AgentEvent) -> String {
-        let mut object = serde_json::to_value(event).expect("our own values serialise");
-        object["attempt"] = json!(self.attempt);
-        self.redactor.redact(&object.to_string()).into_owned()
+        let object = LogEventDocument { attempt: self.attempt, event };
+        self.redactor.redact(&by_name(&object).to_string()).into_owned()
     }
 
     /// Shows an event of the task between the agent's lines.

@@ -55,6 +55,12 @@ fn every_field_that_the_page_names_is_printed() {
         ("land history ID", &["land", "history", "good"]),
         ("lane retire ID", &["lane", "retire", "good"]),
         ("lane sweep", &["lane", "sweep", "--dry-run"]),
+        ("new ID", &["new", "another"]),
+        ("version", &["version"]),
+        ("completions SHELL", &["completions", "bash"]),
+        ("trust", &["trust", "--show"]),
+        ("land resume", &["land", "resume"]),
+        ("top --once", &["top", "--once"]),
     ] {
         has_all(&print(args), &documented(&page, command, 0), command);
     }
@@ -63,6 +69,11 @@ fn every_field_that_the_page_names_is_printed() {
     };
     nested("land status", &print(&["land", "status"]), "landed");
     nested("land history ID", &print(&["land", "history", "good"]), "phases");
+    let top = print(&["top", "--once"]);
+    has_all(&top["today"], &documented(&page, "top --once", 1), "top --once");
+    has_all(&top["tasks"][0], &documented(&page, "top --once", 2), "top --once");
+    let steps = &print(&["status", "broken"])["next_steps"];
+    assert_eq!(steps[0]["command"], "regatta retry broken", "{steps}");
     for (command, args) in [
         ("doctor", &["doctor"][..]),
         ("config", &["config"]),

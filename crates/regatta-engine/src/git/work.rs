@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::refs::oid_line;
 use super::{
-    GitCommand, GitError, Identity, Oid, Repo, TrustSnapshot, io, refs, replace_file, trusted_hooks,
-    unique_suffix, worktrees,
+    GitCommand, GitError, Identity, Oid, Repo, TrustSnapshot, io, refs, replace_file, unique_suffix,
+    worktrees,
 };
 
 /// A handle for commands that read or write files, trees and commits.

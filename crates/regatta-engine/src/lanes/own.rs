@@ -12,10 +12,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use regatta_core::hex::hex;
+
 use super::retire::remove_tree;
 use super::{Lane, Lanes};
 use crate::git::{
-    GitError, HeadRef, Oid, RefList, copy_hooks, head_in, hex, io, load_head, read_head_in, read_plain,
+    GitError, HeadRef, Oid, RefList, copy_hooks, head_in, io, load_head, read_head_in, read_plain,
     replace_file,
 };
 

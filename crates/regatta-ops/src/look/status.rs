@@ -28,7 +28,8 @@ use crate::documents::{
 use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
-use crate::tasks::next::{heir, next};
+use crate::step::Step;
+use crate::tasks::next::{Next, heir, next};
 use crate::when::ago;
 
 /// The most events to read of one task.
@@ -52,8 +53,10 @@ pub struct Seen {
     pub budget: Option<Account>,
     /// Every landing of its work.
     pub landings: Vec<Landing>,
-    /// What the user should do next.
+    /// What the user should do next, in a sentence.
     pub next: Option<String>,
+    /// The actions that its state allows, the most useful first.
+    pub next_steps: Vec<Step>,
 }
 
 /// Reads all details of a task.
@@ -72,15 +75,13 @@ pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Re
     };
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     let orphaned = holder.is_some_and(|info| is_certainly_dead(&info.node));
-    let next = match orphaned {
-        true => {
-            let who = if task.queue == MAIN_QUEUE { "daemon" } else { "run" };
-            Some(format!("the {who} that held it is gone: {} takes it over", heir(task)))
-        }
-        false => match taken_back(project, store, task).await? {
-            Some(taken_back) => Some(taken_back),
-            None => next(task, !attempts.is_empty()).advice,
-        },
+    let Next { acts, advice } = next(task, !attempts.is_empty());
+    let next_steps = acts.iter().map(|act| Step::Act { act: *act, task: task.spec.id.clone() }).collect();
+    let next = if orphaned {
+        let who = if task.queue == MAIN_QUEUE { "daemon" } else { "run" };
+        Some(format!("the {who} that held it is gone: {} takes it over", heir(task)))
+    } else {
+        taken_back(project, store, task).await?.or(advice)
     };
     let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !is_over(&task.state));
     if let Some(sighting) = &mut sighting {
@@ -93,7 +94,7 @@ pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Re
     };
     let budget = budget(store, project, &task.spec).await?;
     let landings = landings(store, &task.spec.id).await?;
-    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next })
+    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next, next_steps })
 }
 
 /// The same as a document, with secrets masked.
@@ -102,8 +103,9 @@ pub async fn document(
     store: &dyn Store,
     task: &TaskRecord,
 ) -> Result<StatusDocument, Refusal> {
-    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next } =
-        look(project, store, task).await?;
+    let seen = look(project, store, task).await?;
+    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next, next_steps } =
+        seen;
     let redactor = redactor(&project.config);
     let budget = budget.as_ref().map(BudgetDocument::from);
     let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
@@ -112,7 +114,7 @@ pub async fn document(
     let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
     let prompts = prompts.iter().map(shown).collect();
     let surroundings =
-        Surroundings { lane, salvage, held, radar, prompts, suspicions, landings, next, budget };
+        Surroundings { lane, salvage, held, radar, prompts, suspicions, landings, next, next_steps, budget };
     let mut document = StatusDocument::new(task, &attempts, surroundings);
     if let Some(listed) = document_of(project, store, &task.spec.id).await? {
         document.doing = listed.doing;

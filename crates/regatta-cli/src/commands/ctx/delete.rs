@@ -1,7 +1,7 @@
 //! `regatta ctx delete`: deletes a value.
 
 use regatta_ops::crew::DeleteContextRequest;
-use serde_json::json;
+use regatta_ops::documents::DeletedContextDocument;
 
 use crate::cli::Global;
 use crate::crew::{As, open};
@@ -29,10 +29,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let Args { key, if_version, epoch, who } = args;
     let request = DeleteContextRequest { who: who.speaker(), key, if_version, epoch };
     let gone = open(global).await?.delete_context(&request).await?;
-    match ui.json {
-        true => ui.document(&json!({ "key": gone.key, "deleted": true, "version": gone.version })),
-        false if ui.quiet => {}
-        false => ui.line(format!("{} is gone", gone.key)),
+    if ui.json {
+        ui.document(&DeletedContextDocument { deleted: true, key: gone.key, version: gone.version });
+    } else if !ui.quiet {
+        ui.line(format!("{} is gone", gone.key));
     }
     Ok(Exit::Ok)
 }

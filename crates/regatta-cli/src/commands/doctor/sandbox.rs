@@ -7,8 +7,8 @@ use regatta_core::config::{Agent, AgentKind};
 
 use super::Finding;
 use super::agents::PATIENCE;
-use super::login::agent_dir;
 use crate::render::shown::clean_line;
+use regatta_ops::logins::agent_dir;
 
 /// Only codex has a sandbox that Regatta sets; it is tried with a command that writes a file where it may.
 pub(super) async fn look(shown: &str, program: &Path, agent: &Agent) -> Option<Finding> {

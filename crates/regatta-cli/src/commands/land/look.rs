@@ -10,8 +10,8 @@ use regatta_core::train::history::history as phases;
 use regatta_core::train::{Car, CarStep};
 use regatta_engine::clock;
 use regatta_engine::landing::picture::TestNow;
+use regatta_ops::documents::{HistoryDocument, by_name};
 use regatta_ops::look::train::{Picture, Shown, picture, tests_of, train};
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -31,7 +31,8 @@ pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit
     let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;
     let phases = phases(&events);
     if ui.json {
-        ui.document(&json!({ "id": task.spec.id, "state": task.state.name(), "phases": phases }));
+        let document = HistoryDocument { id: task.spec.id, phases, state: task.state.name() };
+        ui.document(&by_name(&document));
         return Ok(Exit::Ok);
     }
     if phases.is_empty() {

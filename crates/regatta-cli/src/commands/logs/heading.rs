@@ -5,7 +5,7 @@ use regatta_core::prompt::Prompt;
 use regatta_core::spec::TaskSpec;
 use regatta_core::time::counted;
 use regatta_engine::redact::Redactor;
-use serde_json::{Value, json};
+use regatta_ops::documents::{LogAttemptDocument, LogPromptDocument};
 
 use crate::render::shown::clean;
 use crate::ui::{Style, Ui};
@@ -79,16 +79,15 @@ impl<'a> Heading<'a> {
     }
 
     /// The heading for programs.
-    pub(super) fn object(&self) -> Value {
-        let told: Vec<Value> =
-            self.told.iter().map(|told| json!({ "kind": told.kind, "text": told.text })).collect();
-        json!({
-            "type": "attempt",
-            "attempt": self.attempt.n,
-            "agent": self.attempt.agent,
-            "session": self.attempt.session,
-            "prompt": self.attempt.prompt,
-            "told": told,
-        })
+    pub(super) fn object(&self) -> LogAttemptDocument {
+        let told = |told: &ShownPrompt| LogPromptDocument { kind: told.kind, text: told.text.clone() };
+        LogAttemptDocument {
+            agent: self.attempt.agent.clone(),
+            attempt: self.attempt.n,
+            prompt: self.attempt.prompt,
+            session: self.attempt.session.clone(),
+            told: self.told.iter().map(told).collect(),
+            kind: "attempt",
+        }
     }
 }

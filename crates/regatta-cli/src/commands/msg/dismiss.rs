@@ -1,9 +1,9 @@
 //! `regatta msg dismiss`: removes messages from the inbox.
 
 use regatta_ops::crew::{MarkRequest, Which};
+use regatta_ops::documents::DismissedDocument;
 use regatta_ops::door::Tool;
 use regatta_store::Mark;
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::crew::{As, open};
@@ -36,10 +36,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             open(global).await?.mark(request).await?
         }
     };
-    match ui.json {
-        true => ui.document(&json!({ "dismissed": ids })),
-        false if ui.quiet => {}
-        false => ui.line(format!("{} dismissed", ids.len())),
+    if ui.json {
+        ui.document(&DismissedDocument { dismissed: ids });
+    } else if !ui.quiet {
+        ui.line(format!("{} dismissed", ids.len()));
     }
     Ok(Exit::Ok)
 }
