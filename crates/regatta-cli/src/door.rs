@@ -109,10 +109,10 @@ impl Door {
         let line = Call::Tool(tool).line();
         if line.len() > MOST_REQUEST {
             return Err(Refusal::usage(format!(
-                "the request has {} bytes, and at most {MOST_REQUEST} are taken",
+                "the request has {} bytes; at most {MOST_REQUEST} are allowed",
                 line.len()
             ))
-            .hinted("put it into a file and name that"));
+            .hinted("write the text to a file and give its path"));
         }
         let mut knocked = self.knock()?;
         let answer = knocked.converse(line.as_bytes())?;

@@ -25,7 +25,7 @@ pub fn believed(stated: Timestamp, now: Timestamp) -> (Timestamp, Option<String>
     }
     let until = now.plus(PROBE);
     let why = format!(
-        "the agent says that the limit ends at {stated}, but Regatta waits at most 8 days: next try at {until}"
+        "the agent says that the limit ends at {stated}, more than 8 days from now; Regatta tries again at {until}"
     );
     (until, Some(why))
 }

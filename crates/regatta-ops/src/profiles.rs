@@ -136,7 +136,8 @@ fn document(
             since: cooling.map(|cooling| cooling.since),
             in_use: attempts.iter().filter(of_kind).filter(|attempt| attempt.ended_at.is_none()).count(),
             attempts_24h: attempts.iter().filter(of_kind).count(),
-            cost_usd_24h: attempts.iter().filter(of_kind).filter_map(|attempt| attempt.cost_usd).sum(),
+            cost_usd_24h: attempts.iter().filter(of_kind).filter_map(|attempt| attempt.cost_usd).sum::<f64>()
+                + 0.0,
             signed_in: is_signed_in(&with_profile),
         }
     });

@@ -106,6 +106,8 @@ impl Refusal {
             "correct the flag; `regatta help COMMAND` lists the options"
         } else if wrong(|source| source.ends_with("regatta.yaml") || source.ends_with("rookery.yaml")) {
             "correct it; `regatta config` reads it again and changes nothing"
+        } else if errors == 1 {
+            "correct it; `regatta validate FILE` checks again without running anything"
         } else {
             "correct them; `regatta validate FILE` checks again without running anything"
         };
@@ -197,6 +199,12 @@ impl From<GitError> for Refusal {
             }
             GitError::Bare { .. } => {
                 Refusal::new(RefusalKind::Git, text).hinted("work from a checkout: git worktree add ../work")
+            }
+            GitError::BadMove { path, .. } => {
+                let path = path.display();
+                Refusal::new(RefusalKind::Git, text).hinted(format!(
+                    "move it aside (mv {path} {path}.old); then `git status` in your checkouts shows what is missing"
+                ))
             }
             _ => Refusal::new(RefusalKind::Git, text)
                 .hinted("`regatta doctor` checks the repository and its lanes"),

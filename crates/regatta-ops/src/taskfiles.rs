@@ -95,8 +95,8 @@ pub fn missing_programs(project: &Project, tasks: &[TaskSpec]) -> Vec<Diagnostic
     let warn = |(agent, spec): (&str, &TaskSpec)| {
         let program = missing_program(project, spec, None)?;
         let message = format!(
-            "the agent {agent} cannot be started: its program {program:?} was not found; {} waits in the queue and is \
-             blocked once a daemon that does not find it either takes it",
+            "the agent {agent} cannot be started: its program {program:?} was not found; {} stays in the queue, and \
+             a daemon blocks it unless it finds the program",
             spec.id
         );
         let warning = Diagnostic::warning(format!("agents.{agent}.exe"), Pos::NOWHERE, message);

@@ -1,6 +1,6 @@
 //! Output as a snapshot compares it: whole, with a word in place of everything that differs from run to run.
 //!
-//! `DIR` is the world's directory, `HASH` an object id, `TIME` a duration, `CLOCK`, `DATE` and `WHEN` a time of day, a
+//! `DIR` is the world's directory, `HASH` an object id, `TOKEN` a proof of ownership, `TIME` a duration, `CLOCK`, `DATE` and `WHEN` a time of day, a
 //! date and both, `PID` a process, `HOST` the machine, `UUID` a
 //! session.
 
@@ -52,7 +52,7 @@ fn masked(line: &str) -> String {
     let mut rest = line;
     let mut varies = line.contains("DIR");
     while let Some(first) = rest.chars().next() {
-        let word = first_word(rest);
+        let word = if is_host(&out, rest) { &rest[..HOST.len()] } else { first_word(rest) };
         let Some(mask) = mask(word, &out, &rest[word.len()..]) else {
             let end = word.len().max(first.len_utf8());
             out.push_str(&rest[..end]);
@@ -98,15 +98,18 @@ fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
     let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     let named = |name: &str| before.trim_end_matches([' ', '=', ':', '"']).ends_with(name);
     match shape.as_str() {
-        // In a column, in parentheses or after a commit it is an age, as `1s ago` is; `TIME` is the head of such a column.
+        // In a column, in parentheses or after a commit it is an age, as `1s ago` is; `TIME`, `SINCE` and
+        // `WHEN` are the heads of such columns.
         "now"
             if (before.ends_with("  ") && (after.is_empty() || after.starts_with("  ")))
-                || (before.ends_with('(') && after.starts_with(')'))
+                || ((before.ends_with('(') || before.ends_with("(seen ")) && after.starts_with(')'))
                 || (before.ends_with("HASH ") && after.is_empty()) =>
         {
             Some("TIME ago")
         }
         "TIME" => Some("TIME"),
+        "SINCE" => Some("SINCE"),
+        "WHEN" => Some("WHEN"),
         "0000-00-00" => Some("DATE"),
         "00:00" | "00:00:00" => Some("CLOCK"),
         _ if digits
@@ -116,15 +119,24 @@ fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
         {
             Some("PID")
         }
+        _ if is_host(before, word) => Some("HOST"),
         // The name of the machine, in the column beside a process.
         _ if before.ends_with("PID  ") && !word.is_empty() && HOST.starts_with(word) => Some("HOST"),
         _ if is_uuid(word) => Some("UUID"),
         // The checkout of a gate: commit, process, number.
         _ if word.starts_with("gate-") && shape.ends_with('0') => Some("gate-N"),
         _ if is_duration(word) => Some("TIME"),
+        _ if word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit()) => Some("TOKEN"),
         _ if (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) => Some("HASH"),
         _ => None,
     }
+}
+
+/// Whether the name of the machine follows: `process 12 on HOST`, `claimed by HOST`.
+fn is_host(before: &str, rest: &str) -> bool {
+    let announced = ["PID on ", "claimed by "].iter().any(|words| before.ends_with(words))
+        || (before.ends_with(" on ") && before.contains("the crew: member "));
+    announced && !HOST.is_empty() && rest.starts_with(HOST.as_str())
 }
 
 fn is_uuid(word: &str) -> bool {
@@ -152,7 +164,7 @@ landed on main as 0123456789ab (0123456..89abcde), 0.3s: see https://example.org
 2026-11-15T23:41:57.123Z at 23:41, 2026-11-15; pid 4711, {\"pid\":4711,\"n\":4711} café... -
   two  words   
   9s ago
-a  now   b (now) and now
+a  now   b (now) and now (seen now)
 landed as 0123456789ab now
 ── a 3s ──────
 ── b ──────
@@ -167,7 +179,7 @@ landed on main as HASH (HASH..HASH), TIME: see https://example.org:80/x.
 WHEN at CLOCK, DATE; pid PID, {\"pid\":PID,\"n\":4711} café... -
   two  words
   TIME ago
-a  TIME ago  b (TIME ago) and now
+a  TIME ago  b (TIME ago) and now (seen TIME ago)
 landed as HASH TIME ago
 ── a TIME ──
 ── b ──────

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let agreed = args.yes || (at_terminal && ask(ui, "Do you trust this?"));
     if !agreed {
         if !ui.json && !ui.quiet {
-            ui.note("nothing was recorded; `regatta trust --yes` agrees");
+            ui.note("nothing was recorded; `regatta trust --yes` agrees to all of it");
         }
         return Ok(Exit::Refused);
     }

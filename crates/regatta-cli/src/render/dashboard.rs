@@ -192,7 +192,7 @@ impl Dashboard {
 
     fn picture(&self, now: Timestamp, columns: usize, room: usize) -> Vec<String> {
         let count = |is_in: fn(StateName) -> bool| self.rows.values().filter(|row| is_in(row.state)).count();
-        let total: f64 = self.rows.values().map(|row| row.cost).sum();
+        let total = self.rows.values().map(|row| row.cost).sum::<f64>() + 0.0;
         let mut head = format!(
             "{} · {} of {} settled · {} running · {}",
             self.title,

@@ -102,7 +102,9 @@ fn a_conversation_is_where_the_account_of_its_attempt_keeps_it() {
     let session = text(&found["session_id"]);
     let kept = std::path::Path::new(place).join(format!("projects/p/{session}.jsonl"));
     assert!(kept.is_file(), "the script kept it there: {}", kept.display());
-    assert!(text(&found["resume_command"]).contains(&format!("CLAUDE_CONFIG_DIR={place} claude --resume")));
+    let lane = world.lanes().join("a");
+    let wanted = format!("cd {} && CLAUDE_CONFIG_DIR={place} claude --resume {session}", lane.display());
+    assert_eq!(text(&found["resume_command"]), wanted);
     daemon.signal("TERM");
     daemon.wait();
 }
@@ -151,9 +153,12 @@ fn a_lane_with_an_agent_in_it_is_warned_about_and_one_that_is_gone_is_made_again
     hint: `regatta attach --restore a` creates it again at HASH; `regatta send a "…"` continues the task
     --- exit 6
     "#);
-    let ran = world.regatta(["attach", "--restore", "a"]).exited(0);
+    insta::assert_snapshot!(world.regatta(["attach", "--restore", "a"]).shown(), @"
+    lane     DIR/repo.lanes/a
+    session  UUID (claude, attempt 1)
+    cd DIR/repo.lanes/a && claude --resume UUID
+    ");
     let lane = world.lanes().join("a");
-    assert!(ran.stdout.contains(&format!("cd {} && claude --resume", lane.display())), "{ran:?}");
     assert!(lane.join("a.1").exists(), "with its work in it");
     // Regatta continues in the same lane, from the same work.
     scene.send("a", "More.");

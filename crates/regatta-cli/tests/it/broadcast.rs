@@ -63,13 +63,17 @@ regatta done --verdict pass --summary x >&2; fi\n";
 #[test]
 fn with_nobody_there_it_says_so() {
     let scene = Scene::new("");
-    scene.world.regatta(["broadcast", "x"]).exited(4).says("there is no store");
+    insta::assert_snapshot!(scene.world.regatta(["broadcast", "x"]).shown(), @"
+    --- stderr
+    error: there is no store at DIR/repo/.regatta/regatta.db yet
+    hint: `regatta run PLAN` and `regatta init` create one
+    --- exit 4
+    ");
     scene.add("a", "", PASSES);
-    let ran = scene.world.regatta(["broadcast", "x"]).exited(0);
-    assert!(
-        ran.stdout.contains("sent to a, which is pending") && ran.stdout.contains("regatta daemon"),
-        "{ran:?}"
-    );
+    insta::assert_snapshot!(scene.world.regatta(["broadcast", "x"]).shown(), @"
+    sent to a, which is pending: delivered when it starts
+    no daemon is running; start one with `regatta daemon start`
+    ");
     scene.world.regatta(["cancel", "a"]).exited(0);
     scene.world.regatta(["broadcast", "x"]).exited(0).says("no agent could receive it");
 }

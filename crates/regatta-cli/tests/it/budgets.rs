@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 use serde_json::{Value, json};
 
@@ -93,7 +94,7 @@ fn an_agent_that_overruns_its_budget_is_stopped_and_its_work_is_kept() {
     let task = status(&world, "a");
     let attempt = &task["attempts"][0];
     assert_eq!((&attempt["class"], &attempt["charged"]), (&json!("budget"), &json!(false)), "{task:#}");
-    assert!(text(&task["reason"]).contains("raise `budget.task` in regatta.yaml"), "{task:#}");
+    insta::assert_snapshot!(text(&task["reason"]), @"budget: the budget of task a is spent: 1100 of 1000 tokens; raise `budget.task` in regatta.yaml, then `regatta retry a`");
     let salvaged = world.salvaged();
     assert_eq!(salvaged.len(), 1, "{salvaged:?}");
     let kept = world.repo().git(["show", &format!("{}:a.txt", salvaged[0])]);
@@ -195,12 +196,7 @@ fn claude_is_told_what_is_left_and_what_it_stops_for_is_no_work_failure() {
     assert_eq!(record["attempts"].as_array().map(Vec::len), Some(1), "{record:#}");
     let attempt = &record["attempts"][0];
     assert_eq!((&attempt["class"], &attempt["charged"]), (&json!("budget"), &json!(false)), "{record:#}");
-    assert!(
-        text(&record["reason"]).contains("raise `budget_usd` or `budget_tokens` of a in ")
-            && text(&record["reason"]).contains("plan.md"),
-        "{record:#}"
-    );
-    assert!(text(&record["reason"]).contains("$0.61 of $0.60"), "{record:#}");
+    insta::assert_snapshot!(shown(text(&record["reason"])), @"budget: the budget of task a is spent: $0.61 of $0.60; raise `budget_usd` or `budget_tokens` of a in DIR/plan.md:6, then queue it again");
     let calls = fs::read_to_string(world.outside("calls")).unwrap();
     assert!(calls.contains("--max-budget-usd 0.6000"), "{calls}");
     assert_eq!(world.salvaged().len(), 1);
@@ -343,18 +339,49 @@ fn whoever_wants_to_hear_of_budgets_does() {
     --- stderr
     DIR/bad.md:4:37: error: `budget_usd` must be a number that is not negative, found the number -1
     error: 1 mistake found; nothing was changed
-    hint: correct them; `regatta validate FILE` checks again without running anything
+    hint: correct it; `regatta validate FILE` checks again without running anything
     --- exit 2
     ");
-    for (yaml, part) in [
-        ("budget: { warn_at: 2 }", "`budget.warn_at` must be a share of a budget"),
-        ("budget: { stop_at: 0.5 }", "`budget.stop_at` must be a share of a budget"),
-        ("models: { prices: { m: { in: 1 } } }", "has no `out`"),
-        ("models: { escalation: [\"--evil\"] }", "begins with a dash"),
-        ("budget: { week: { usd: 1 } }", "unknown key `week`"),
-    ] {
+    let refusals = [
+        "budget: { warn_at: 2 }",
+        "budget: { stop_at: 0.5 }",
+        "models: { prices: { m: { in: 1 } } }",
+        "models: { escalation: [\"--evil\"] }",
+        "budget: { week: { usd: 1 } }",
+    ]
+    .map(|yaml| {
         world.config(&format!("version: 1\n{yaml}\n"));
-        let ran = world.regatta(["cost"]).exited(2);
-        assert!(ran.stderr.contains(part), "{yaml}: {}", ran.stderr);
-    }
+        world.regatta(["cost"]).shown()
+    });
+    insta::assert_snapshot!(refusals.concat(), @r#"
+    --- stderr
+    regatta.yaml:2:20: error: `budget.warn_at` must be a share of a budget, at most 1; found 2
+      hint: such as 0.8
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    --- stderr
+    regatta.yaml:2:20: error: `budget.stop_at` must be a share of a budget, at least 1; found 0.5
+      hint: such as 1.1
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    --- stderr
+    regatta.yaml:2:21: error: the price of "m" has no `out`
+      hint: dollars per million tokens, such as `{ in: 3, out: 15 }`
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    --- stderr
+    regatta.yaml:2:23: error: model "--evil" begins with a dash, as an option would
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    --- stderr
+    regatta.yaml:2:11: error: unknown key `week`
+      hint: known here: task, plan, day, warn_at, stop_at
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    "#);
 }

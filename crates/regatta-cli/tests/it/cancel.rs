@@ -5,6 +5,7 @@ use regatta_testkit::world::{Barrier, World, task};
 use serde_json::Value;
 
 use crate::REGATTA;
+use crate::doctor::told;
 
 /// Starts what an agent might start and lose sight of, in a lane or not; each writes its pid to a file of its name
 /// below `pids`, and has the world in its arguments. Returns when all have done so.
@@ -112,11 +113,18 @@ fn an_agent_and_all_that_it_started_are_ended_before_the_state_says_cancelled_an
 #[test]
 fn what_is_settled_is_refused_with_why() {
     let world = World::after_plan(REGATTA);
-    for (id, word) in [("good", "landed"), ("broken", "failed")] {
-        let ran = world.regatta(["cancel", id, "--json"]).exited(6).error();
-        assert!(ran["error"].as_str().unwrap().contains(&format!("{id} is {word}")), "{ran}");
-        assert!(ran["hint"].is_string());
-    }
+    insta::assert_snapshot!(world.regatta(["cancel", "good"]).shown(), @"
+    --- stderr
+    error: good is landed, so it cannot be cancelled
+    hint: undo it with: git revert HASH
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["cancel", "broken"]).shown(), @"
+    --- stderr
+    error: broken is failed, so it cannot be cancelled
+    hint: it is not running; `regatta status broken` shows how it ended
+    --- exit 6
+    ");
     // A skipped task can be cancelled for good: then a retry of its dependency does not bring it back.
     assert_eq!(world.regatta(["cancel", "after"]).exited(0).stdout, "after cancelled\n");
     world.regatta(["cancel", "nobody"]).exited(4);
@@ -150,12 +158,17 @@ fn a_task_whose_run_was_killed_is_cancelled_by_the_run_that_takes_it_over() {
     let status = world.regatta(["status", "orphan", "--json"]).exited(0).json();
     assert_eq!(status["state"], "running");
     assert!(status["next"].as_str().unwrap().starts_with("the run that held it is gone"), "{status}");
-    let refused = world.regatta(["cancel", "orphan", "--json"]).exited(6).error();
-    assert!(refused["error"].as_str().unwrap().contains("which is gone"), "{refused}");
-    let hint = refused["hint"].as_str().unwrap();
-    assert!(hint.contains("regatta run --resume ") && hint.contains("plan.md"), "{hint}");
-    let doctor = world.regatta(["doctor"]).stdout;
-    assert!(doctor.contains("it held orphan; agents still running: 1"), "{doctor}");
+    insta::assert_snapshot!(world.regatta(["cancel", "orphan"]).shown(), @"
+    --- stderr
+    error: orphan is held by `run DIR/plan.md`, process PID, which is gone; the request to cancel it is recorded
+    hint: nothing is lost: `regatta run --resume DIR/plan.md` takes it over and then cancels it
+    --- exit 6
+    ");
+    let found = world.regatta(["doctor", "--json"]).json();
+    insta::assert_snapshot!(told(&found, "run"), @"
+    warning: `run DIR/plan.md`, process PID on HOST is gone; it held orphan; agents still running: 1
+      hint: `regatta daemon` or `regatta run --resume PLAN` takes over its work; `regatta reclaim` only returns it to the queue
+    ");
     world
         .regatta(["run".as_ref(), "--resume".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()])
         .exited(1);

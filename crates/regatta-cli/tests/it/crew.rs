@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::World;
 use serde_json::Value;
 
@@ -71,17 +72,21 @@ fn a_member_is_there_as_long_as_its_process() {
     let all = world.regatta(["crew", "list", "--all", "--json"]).exited(0).json();
     assert_eq!((all[1]["name"].as_str(), all[1]["status"].as_str()), (Some("Tom"), Some("gone")));
     // Names ignore case, and a live member is not replaced.
-    let taken = world.regatta(["crew", "register", "jerry", "--json"]).exited(6);
-    assert!(
-        taken.error()["error"].as_str().is_some_and(|why| why.contains("is already registered")),
-        "{taken:?}"
-    );
+    insta::assert_snapshot!(world.regatta(["crew", "register", "jerry"]).shown(), @"
+    --- stderr
+    error: jerry is already registered, by process PID on HOST
+    hint: choose another name, or `regatta crew unregister jerry` removes that member
+    --- exit 6
+    ");
     world.regatta(["crew", "unregister", "Jerry"]).exited(0);
     assert!(world.crew().is_empty());
     drop(jerry);
-    let events = world.regatta(["events"]).exited(0).stdout;
-    assert!(events.contains("Tom joined the crew (architect)"), "{events}");
-    assert!(events.contains("Tom left the crew") && events.contains("Jerry left the crew"), "{events}");
+    insta::assert_snapshot!(world.regatta(["events"]).shown(), @"
+    1  DATE CLOCK  -  Tom joined the crew (architect)
+    2  DATE CLOCK  -  Jerry joined the crew (developer)
+    3  DATE CLOCK  -  Tom left the crew: member Tom on HOST went away
+    4  DATE CLOCK  -  Jerry left the crew: member Jerry on HOST closed its session
+    ");
 }
 
 #[test]
@@ -97,7 +102,15 @@ fn a_shell_speaks_for_the_member_it_registered() {
     let output = command.output().expect("sh can be started");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("TASK-001 is yours: a thing") && text.contains("busy"), "{text}");
+    insta::assert_snapshot!(shown(&text), @"
+    Jerry is in the crew (developer), as long as process PID lives
+    TASK-001 is on the board
+    TASK-001 is yours: a thing
+    token TOKEN
+    NAME   ROLE       STATUS  TASK  SINCE  BY
+    Jerry  developer  busy    TASK-001  TIME ago  process PID
+    TASK-001 is done
+    ");
     // The shell has ended, and its membership with it.
     assert!(world.crew().is_empty());
     let done = world.regatta(["status", "TASK-001", "--json"]).exited(0).json();

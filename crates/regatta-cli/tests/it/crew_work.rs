@@ -1,5 +1,6 @@
 //! Members and agents side by side: lanes by hand, messages to agents, and tasks that a daemon leaves alone.
 
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, let_go};
 use serde_json::Value;
 
@@ -150,7 +151,10 @@ fn a_member_that_stays_hands_messages_to_its_program() {
     world.regatta(["msg", "send", "Jerry", "$(touch pwned); hello"]).exited(0);
     stays.until(|line| line == "done Jerry");
     let got = std::fs::read_to_string(&file).expect("it was written");
-    assert!(got.contains("from ada (to you):\n$(touch pwned); hello"), "{got}");
+    insta::assert_snapshot!(shown(&got), @"
+    Message 1 from ada (to you):
+    $(touch pwned); hello
+    ");
     assert!(!world.root().join("pwned").exists());
     stays.kill();
     assert!(world.crew().is_empty());

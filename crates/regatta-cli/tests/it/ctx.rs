@@ -13,7 +13,7 @@ fn values_are_written_in_versions() {
     assert_eq!(world.regatta(["ctx", "get", "jwt"]).exited(0).stdout, "hs256\n");
     world.regatta(["ctx", "set", "jwt", "rs256", "--if-version", "1"]).exited(0);
     let late = world.regatta(["ctx", "set", "jwt", "none", "--if-version", "1", "--json"]).exited(6);
-    assert_eq!(late.error()["error"].as_str(), Some("jwt is in version 2, not in version 1"));
+    assert_eq!(late.error()["error"].as_str(), Some("jwt is at version 2, not at version 1"));
     world.regatta(["ctx", "set", "jwt", "none", "--if-version", "0"]).exited(6);
     world.regatta(["ctx", "delete", "jwt"]).exited(0);
     world.regatta(["ctx", "delete", "jwt"]).exited(4);

@@ -2,6 +2,7 @@
 
 mod hostile;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -173,13 +174,22 @@ fn reports_go_through_the_door_and_say_the_same() {
         "--json",
     ]);
     assert_eq!(ran.exited(0).json(), serde_json::json!({ "ok": true, "task": "talker", "attempt": 1 }));
-    let missing = door.run(["done", "--verdict", "pass", "--detail-file", "/nowhere/x"]).exited(4);
-    assert!(missing.stderr.contains("/nowhere/x"), "{}", missing.stderr);
+    let missing = door.run(["done", "--verdict", "pass", "--detail-file", "/nowhere/x"]);
+    insta::assert_snapshot!(missing.shown(), @"
+    --- stderr
+    error: reading /nowhere/x: No such file or directory (os error 2)
+    hint: check the path
+    --- exit 4
+    ");
     assert_eq!(std::fs::read_dir(&door.dir).unwrap().count(), 0, "no name is left in the door");
     let record = door.end_agent();
     assert_eq!((record.leftovers, record.spared), (0, 0));
-    let late = door.run(["progress", "x"]).exited(3);
-    assert!(late.stderr.contains("the way out of this sandbox is closed"), "{}", late.stderr);
+    insta::assert_snapshot!(door.run(["progress", "x"]).shown(), @"
+    --- stderr
+    error: the way out of this sandbox is closed
+    hint: the attempt is over; what it says no longer counts
+    --- exit 3
+    ");
     let status = door.end_attempt();
     assert_eq!(status["attempts"][0]["summary"], "Mostly\n\nbecause", "{status:#}");
 }
@@ -189,30 +199,63 @@ fn the_crew_is_reached_through_the_door_and_only_as_oneself() {
     let door = Doorway::new();
     let world = &door.world;
     world.regatta(["crew", "register", "ann", "--lease", "1h"]).exited(0);
-    assert!(door.run(["crew", "list"]).exited(0).stdout.contains("talker"), "the agent is one of them");
-    let sent = door.run(["msg", "send", "ann", "hello"]).exited(0);
-    assert!(sent.stdout.contains("is in the inbox of ann"), "{}", sent.stdout);
+    // The agent is one of them.
+    insta::assert_snapshot!(door.run(["crew", "list"]).shown(), @"
+    NAME    ROLE     STATUS  TASK  SINCE  BY
+    ann     general  idle    -  TIME ago  heartbeats, TIME
+    talker  agent    busy    talker  TIME ago  attempt
+    ");
+    insta::assert_snapshot!(door.run(["msg", "send", "ann", "hello"]).shown(), @"message 1 is in the inbox of ann");
     world.regatta(["msg", "send", "talker", "take the blue one", "--as", "ann"]).exited(0);
     let inbox = door.run(["msg", "inbox", "--json"]).exited(0).json();
     assert_eq!((&inbox[0]["text"], &inbox[0]["read"]), (&"take the blue one".into(), &false.into()));
     let number = inbox[0]["id"].to_string();
-    let none = door.run(["msg", "inbox"]).exited(0);
-    assert!(none.stdout.is_empty() && none.stderr.contains("no new messages"), "{none:?}");
-    assert!(door.run(["msg", "read", &number]).exited(0).stdout.contains("take the blue one"));
-    door.run(["msg", "reply", &number, "I will"]).exited(0);
-    assert!(world.regatta(["msg", "inbox", "--as", "ann"]).exited(0).stdout.contains("I will"));
+    insta::assert_snapshot!(door.run(["msg", "inbox"]).shown(), @"
+    --- stderr
+    no new messages; --all shows old ones
+    ");
+    insta::assert_snapshot!(door.run(["msg", "read", &number]).shown(), @"
+    2  ann  DATE CLOCK
+        take the blue one
+    ");
+    insta::assert_snapshot!(door.run(["msg", "reply", &number, "I will"]).shown(), @"message 3 is in the inbox of ann");
+    insta::assert_snapshot!(world.regatta(["msg", "inbox", "--as", "ann"]).shown(), @"
+    1  talker  DATE CLOCK
+        hello
+    3  talker, in answer to 2  DATE CLOCK
+        I will
+    ");
     assert_eq!(door.run(["msg", "dismiss", &number]).exited(0).stdout, "1 dismissed\n");
-    assert!(door.run(["msg", "dismiss", "99"]).exited(4).stderr.contains("no message 99"));
+    insta::assert_snapshot!(door.run(["msg", "dismiss", "99"]).shown(), @"
+    --- stderr
+    error: there is no message 99 in the inbox of talker
+    hint: `regatta msg inbox --all` shows all messages
+    --- exit 4
+    ");
     door.run(["msg", "wait", "--timeout", "1"]).exited(5);
     door.run(["msg", "broadcast", "all done?"]).exited(0);
     door.run(["msg", "ask", "which?", "--wait", "--timeout", "1"]).exited(5);
 
-    assert_eq!(door.run(["ctx", "set", "a/b", "1"]).exited(0).stdout, "a/b is in version 1\n");
+    assert_eq!(door.run(["ctx", "set", "a/b", "1"]).exited(0).stdout, "a/b is now at version 1\n");
     assert_eq!(door.run(["ctx", "get", "a/b"]).exited(0).stdout, "1\n");
-    assert!(door.run(["ctx", "list"]).exited(0).stdout.contains("talker"));
-    assert!(door.run(["ctx", "get", "none"]).exited(4).stderr.contains("`regatta ctx list`"));
-    door.run(["ctx", "set", "a/b", "2", "--if-version", "7"]).exited(6);
+    insta::assert_snapshot!(door.run(["ctx", "list"]).shown(), @"
+    KEY  VERSION  BY  WHEN  VALUE
+    a/b  1        talker  TIME ago  1
+    ");
+    insta::assert_snapshot!(door.run(["ctx", "get", "none"]).shown(), @r#"
+    --- stderr
+    error: there is no value "none"
+    hint: `regatta ctx list` shows all values
+    --- exit 4
+    "#);
+    insta::assert_snapshot!(door.run(["ctx", "set", "a/b", "2", "--if-version", "7"]).shown(), @"
+    --- stderr
+    error: a/b is at version 1, not at version 7
+    hint: read it again: `regatta ctx get a/b --json`
+    --- exit 6
+    ");
 
+    let mut refusals = BTreeSet::new();
     for args in [
         &["list"][..],
         &["status", "talker"],
@@ -230,17 +273,32 @@ fn the_crew_is_reached_through_the_door_and_only_as_oneself() {
             [a, b, c] => door.run([a, b, c]),
             _ => unreachable!(),
         };
-        let ran = ran.exited(6);
-        assert!(
-            ran.stderr.contains("not available to the agent of a task; it may use `regatta done`"),
-            "{}",
-            ran.stderr
-        );
+        refusals.insert(ran.shown());
     }
-    let other = door.run(["msg", "inbox", "--as", "ann"]).exited(6);
-    assert!(other.stderr.contains("cannot act as ann"), "{}", other.stderr);
-    door.run(["msg", "send", "talker", "go", "--wake"]).exited(6);
-    door.run(["--store", "/tmp/x.db", "progress", "x"]).exited(6);
+    insta::assert_snapshot!(refusals.into_iter().collect::<String>(), @r#"
+    --- stderr
+    error: this command is not available to the agent of a task; it may use `regatta done`, `progress`, `stuck`, `msg`, `ctx get`, `ctx set`, `ctx list`, `ctx watch`, `crew list` and `regatta mcp`
+    hint: `regatta stuck "…"` asks a person; the tools of `regatta mcp` show tasks and their states
+    --- exit 6
+    "#);
+    insta::assert_snapshot!(door.run(["msg", "inbox", "--as", "ann"]).shown(), @"
+    --- stderr
+    error: the agent of a task cannot act as ann
+    hint: leave out --as and REGATTA_MEMBER: it acts as its own task
+    --- exit 6
+    ");
+    insta::assert_snapshot!(door.run(["msg", "send", "talker", "go", "--wake"]).shown(), @"
+    --- stderr
+    error: the agent of a task cannot start another
+    hint: without --wake the message goes to its inbox
+    --- exit 6
+    ");
+    insta::assert_snapshot!(door.run(["--store", "/tmp/x.db", "progress", "x"]).shown(), @r#"
+    --- stderr
+    error: --store is not available to the agent of a task; it may use `regatta done`, `progress`, `stuck`, `msg`, `ctx get`, `ctx set`, `ctx list`, `ctx watch`, `crew list` and `regatta mcp`
+    hint: `regatta stuck "…"` asks a person; the tools of `regatta mcp` show tasks and their states
+    --- exit 6
+    "#);
     door.run(["version"]).exited(0);
 }
 

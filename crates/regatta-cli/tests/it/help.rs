@@ -128,14 +128,42 @@ Options:
 #[test]
 fn nonsense_is_a_usage_error_with_a_hint() {
     let world = World::new(REGATTA);
-    for args in [&["frobnicate"][..], &["list", "--frob"], &["logs"], &["run"], &[], &["config", "frob"]] {
+    let mut all = String::new();
+    for args in [&["frobnicate"][..], &["list", "--frob"], &["logs"], &["run"], &["config", "frob"]] {
         world.regatta(args).exited(2);
-        let json = world.regatta(args.iter().chain(&["--json"])).exited(2).error();
-        assert_eq!(json["code"], 2, "{args:?}");
-        assert!(json["hint"].as_str().is_some_and(|hint| hint.contains("--help")), "{json}");
+        all += &world.regatta(args.iter().chain(&["--json"])).exited(2).shown();
     }
-    let nowhere = world.regatta(["-C", "/no/such/place", "list", "--json"]).exited(4).error();
-    assert!(nowhere["error"].as_str().unwrap().contains("/no/such/place"));
-    let store = world.regatta(["--store", "mysql://x/y", "list", "--json"]);
-    assert_eq!(store.exited(2).error()["code"], 2);
+    insta::assert_snapshot!(all, @r#"
+    --- stderr
+    {"code":2,"error":"unrecognized subcommand 'frobnicate'","hint":"Usage: regatta [OPTIONS] <COMMAND>; `regatta --help` lists commands and options"}
+    --- exit 2
+    --- stderr
+    {"code":2,"error":"unexpected argument '--frob' found","hint":"Usage: regatta list [OPTIONS]; `regatta --help` lists commands and options"}
+    --- exit 2
+    --- stderr
+    {"code":2,"error":"the following required arguments were not provided: <ID>","hint":"Usage: regatta logs --json <ID>; `regatta --help` lists commands and options"}
+    --- exit 2
+    --- stderr
+    {"code":2,"error":"the following required arguments were not provided: <PLAN>...","hint":"Usage: regatta run --json <PLAN>...; `regatta --help` lists commands and options"}
+    --- exit 2
+    --- stderr
+    {"code":2,"error":"unrecognized subcommand 'frob'","hint":"Usage: regatta config [OPTIONS] [COMMAND]; `regatta --help` lists commands and options"}
+    --- exit 2
+    "#);
+    let nothing: [&str; 0] = [];
+    world.regatta(nothing).exited(2);
+    let hint = "Usage: regatta [OPTIONS] <COMMAND>; `regatta --help` lists commands and options";
+    assert_eq!(world.regatta(["--json"]).exited(2).error()["hint"], hint);
+    insta::assert_snapshot!(world.regatta(["-C", "/no/such/place", "list"]).shown(), @"
+    --- stderr
+    error: there is no directory /no/such/place
+    hint: give --project (-C) the directory of a repository
+    --- exit 4
+    ");
+    insta::assert_snapshot!(world.regatta(["--store", "mysql://x/y", "list"]).shown(), @"
+    --- stderr
+    error: the store mysql:// is not built into this version of Regatta; use sqlite:PATH
+    hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
+    --- exit 2
+    ");
 }

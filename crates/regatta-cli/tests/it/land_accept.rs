@@ -66,7 +66,7 @@ fn what_is_accepted_passes_the_same_gate() {
     world.config(&format!("version: 1\nland: {{ test_command: \"'{}'\" }}\n", gate.display()));
     doubted(&mut world, "");
     insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"
-    a is blocked (tests): the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH):
+    a is blocked (tests): the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
     --- exit 1
     ");
     assert_eq!(world.landed("x.txt"), None);

@@ -1,5 +1,6 @@
 //! `regatta list` and `regatta summary`.
 
+use regatta_testkit::shown::shown as masked;
 use regatta_testkit::world::{World, keys, let_go};
 use serde_json::{Value, json};
 
@@ -8,14 +9,13 @@ use crate::REGATTA;
 #[test]
 fn tasks_are_listed_with_state_agent_and_reason() {
     let world = World::after_plan(REGATTA);
-    let text = world.regatta(["ls"]).exited(0).stdout;
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("  TASK"), "{text}");
-    let line = |id: &str| lines.iter().find(|line| line.contains(&format!(" {id} "))).copied().expect(id);
-    assert!(line("good").starts_with("✓ good") && line("good").contains("landed"), "{text}");
-    assert!(line("broken").starts_with("✕ broken") && line("broken").contains("The oven is cold"), "{text}");
-    assert!(line("after").starts_with("– after") && line("after").contains("dependency broken"), "{text}");
-    assert!(line("script").contains("sh"), "{text}");
+    insta::assert_snapshot!(world.regatta(["ls"]).shown(), @"
+      TASK    STATE    TRY  AGENT  TIME  COST   TITLE              NOW
+    ✓ good    landed   1    sim  TIME ago  $0.25  Do something good
+    ✓ script  landed   1    sh  TIME ago  Run a script
+    ✕ broken  failed   1    sim  TIME ago         Cannot succeed     the agent reported block: The oven is cold
+    – after   skipped  0    sim  TIME ago         Never comes        dependency broken
+    ");
 }
 
 #[test]
@@ -123,18 +123,41 @@ fn a_terminal_is_shown_what_changed_last_and_how_many_there_are() {
     let tasks: String =
         (0..230).map(|n| format!("  - {{ id: t{n:03}, agent: sh, prompt: \"true\" }}\n")).collect();
     let plan = world.plan_file(&format!("---\nregatta: 1\ntasks:\n{tasks}---\n"));
-    let enqueued = world.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0).stdout;
-    assert!(enqueued.contains("enqueued t019") && !enqueued.contains("enqueued t020"), "{enqueued}");
-    assert!(enqueued.contains("and 210 more: 230 tasks in total, 0 of them wait for others"), "{enqueued}");
+    insta::assert_snapshot!(world.regatta(["enqueue".as_ref(), plan.as_os_str()]).shown(), @"
+    enqueued t000  pending  stays on regatta/t000
+    enqueued t001  pending  stays on regatta/t001
+    enqueued t002  pending  stays on regatta/t002
+    enqueued t003  pending  stays on regatta/t003
+    enqueued t004  pending  stays on regatta/t004
+    enqueued t005  pending  stays on regatta/t005
+    enqueued t006  pending  stays on regatta/t006
+    enqueued t007  pending  stays on regatta/t007
+    enqueued t008  pending  stays on regatta/t008
+    enqueued t009  pending  stays on regatta/t009
+    enqueued t010  pending  stays on regatta/t010
+    enqueued t011  pending  stays on regatta/t011
+    enqueued t012  pending  stays on regatta/t012
+    enqueued t013  pending  stays on regatta/t013
+    enqueued t014  pending  stays on regatta/t014
+    enqueued t015  pending  stays on regatta/t015
+    enqueued t016  pending  stays on regatta/t016
+    enqueued t017  pending  stays on regatta/t017
+    enqueued t018  pending  stays on regatta/t018
+    enqueued t019  pending  stays on regatta/t019
+    and 210 more: 230 tasks in total, 0 of them wait for others (`regatta list`)
+    no daemon is running; start one with `regatta daemon start`
+    ");
     world.regatta(["park", "t000"]).exited(0);
     let shown = on_a_terminal(&world, "list");
     let id = |line: &'_ str| Some(line.split_once(" t")?.1.get(..3)?.to_owned());
     let ids: Vec<String> = shown.lines().filter_map(id).filter(|id| id.parse::<u32>().is_ok()).collect();
     assert_eq!((ids.len(), [&*ids[0], &ids[1], &ids[199]]), (200, ["000", "031", "229"]), "{shown}");
-    assert!(shown.contains("… and 30 more that changed earlier; 229 pending, 1 parked in total."), "{shown}");
+    insta::assert_snapshot!(shown.lines().last().unwrap(), @"… and 30 more that changed earlier; 229 pending, 1 parked in total. `regatta list --all` shows all");
     for all in [on_a_terminal(&world, "list --all"), world.regatta(["list"]).exited(0).stdout] {
         assert_eq!(all.lines().filter(|line| line.contains(" t")).count(), 230);
     }
-    let parked = on_a_terminal(&world, "list --status parked");
-    assert!(parked.contains("t000") && !parked.contains("more"), "{parked}");
+    insta::assert_snapshot!(masked(&on_a_terminal(&world, "list --status parked")), @"
+    \u{1b}[1m  TASK  STATE   TRY  TIME  TITLE  NOW\u{1b}[0m
+    \u{1b}[33m⏸ t000  parked  0  TIME ago  true   operator: parked by ada\u{1b}[0m
+    ");
 }

@@ -10,16 +10,23 @@ use crate::REGATTA;
 #[test]
 fn the_transcript_shows_words_tools_result_and_cost() {
     let world = World::after_plan(REGATTA);
-    let text = world.regatta(["logs", "good"]).exited(0).stdout;
-    for part in [
-        "▸ started, sim",
-        "I will write a file",
-        "● Write good.txt",
-        "✓ finished",
-        "$0.2500 · 10 tokens in, 3 out",
-    ] {
-        assert!(text.contains(part), "{part:?} in\n{text}");
-    }
+    insta::assert_snapshot!(world.regatta(["logs", "good"]).shown(), @"
+    ▸ started, sim
+
+    I will write a file
+
+    ● Write good.txt
+      ↻ ×2, the same each time
+    ● Bash regatta done --verdict pass
+
+    good attempt 1: verdict pass recorded
+
+    I will write a file
+
+    ✓ finished · 6 turns · $0.2500 · 10 tokens in, 3 out
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict pass: Write the good file
+    ");
 }
 
 #[test]
@@ -77,10 +84,33 @@ fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     assert!(order.is_sorted(), "{order:?} in {lines:#?}");
     assert_eq!(lines[at("type", "tool-started")]["summary"], "good.txt");
     // For people they are lines in the transcript, as in rookery.
-    let shown = world.regatta(["logs", "good", "--events"]).exited(0).stdout;
-    let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part} in {shown}"));
-    let order = [at("agent started"), at("I will write a file"), at("landed")];
-    assert!(order.is_sorted() && !shown.contains('{'), "{shown}");
+    insta::assert_snapshot!(world.regatta(["logs", "good", "--events"]).shown(), @"
+    · DATE CLOCK claimed by HOST
+    · DATE CLOCK lane DIR/repo.lanes/good at HASH
+    · DATE CLOCK agent started, process PID
+    ▸ started, sim
+
+    I will write a file
+
+    ● Write good.txt
+      ↻ ×2, the same each time
+    ● Bash regatta done --verdict pass
+
+    good attempt 1: verdict pass recorded
+
+    I will write a file
+
+    ✓ finished · 6 turns · $0.2500 · 10 tokens in, 3 out
+    · DATE CLOCK reported pass: Write the good file
+    · DATE CLOCK agent ended: exit 0
+    · DATE CLOCK verdict pass: Write the good file
+    · DATE CLOCK approved, joins the train with HASH
+    · DATE CLOCK landing on main at HASH
+    · DATE CLOCK candidate HASH: no gate
+    · DATE CLOCK landed on main as HASH
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict pass: Write the good file
+    ");
 }
 
 #[test]
@@ -91,9 +121,11 @@ fn secrets_and_terminal_tricks_are_not_shown() {
     let path = world.plan_file(plan);
     let secret = [("MY_API_TOKEN", "correct-horse-battery")];
     world.regatta_with(&secret, ["run", "--no-dashboard", path.to_str().unwrap()]).exited(0);
-    let text = world.regatta_with(&secret, ["logs", "leak"]).exited(0).stdout;
-    assert!(text.contains("[redacted:MY_API_TOKEN]") && !text.contains("correct-horse"), "{text}");
-    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+    insta::assert_snapshot!(world.regatta_with(&secret, ["logs", "leak"]).shown(), @"
+    key [redacted:MY_API_TOKEN] and �[2J�]0;title� end
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict warn
+    ");
     let json = world.regatta_with(&secret, ["logs", "leak", "--json"]).exited(0);
     assert!(!json.stdout.contains("correct-horse"), "{}", json.stdout);
     json.json_lines();

@@ -1,5 +1,6 @@
 //! `regatta mcp`: the tools, over standard streams and over HTTP.
 
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{PLAN, World};
 
 use crate::REGATTA;
@@ -48,8 +49,10 @@ fn a_person_s_server_has_every_tool_but_an_agent_s_own() {
     }
     for tool in ["done", "progress", "stuck"] {
         assert!(!tools.contains(&tool.to_owned()), "{tool} is an agent's");
-        assert!(client.refused(tool, &json!({})).contains("is for the agent of an attempt"));
     }
+    insta::assert_snapshot!(client.refused("done", &json!({})), @"done is for the agent of an attempt, and this server is a person's (hint: tools/list shows the tools)");
+    insta::assert_snapshot!(client.refused("progress", &json!({})), @"progress is for the agent of an attempt, and this server is a person's (hint: tools/list shows the tools)");
+    insta::assert_snapshot!(client.refused("stuck", &json!({})), @"stuck is for the agent of an attempt, and this server is a person's (hint: tools/list shows the tools)");
     assert_eq!(client.end(), 0);
 }
 
@@ -58,12 +61,12 @@ fn two_members_share_a_board_an_inbox_and_a_memory() {
     let world = World::new(REGATTA);
     let mut ann = Client::start(&world, &[], &["--name", "ann", "--role", "architect"]);
     let mut bob = Client::start(&world, &[], &[]);
-    assert!(bob.refused("poll_messages", &json!({})).contains("no crew member is registered for this shell"));
+    insta::assert_snapshot!(bob.refused("poll_messages", &json!({})), @"no crew member is registered for this shell (hint: `regatta crew register NAME` registers one; or name one with --as NAME)");
     assert_eq!(
         bob.call("register_instance", &json!({ "name": "bob", "role": "developer" }))["role"],
         "developer"
     );
-    assert!(bob.refused("register_instance", &json!({ "name": "eve" })).contains("speaks for bob already"));
+    insta::assert_snapshot!(bob.refused("register_instance", &json!({ "name": "eve" })), @"this server already acts for bob (hint: start another server for a second member, or name them with `as`)");
     let here = ann.call("list_instances", &json!({}));
     assert_eq!(names(&here["instances"], "name"), ["ann", "bob"]);
 
@@ -72,11 +75,11 @@ fn two_members_share_a_board_an_inbox_and_a_memory() {
     assert_eq!((&pushed["id"], &pushed["state"]), (&json!("TASK-001"), &json!("pending")));
     let claimed = bob.call("claim_task", &json!({}));
     assert_eq!((&claimed["id"], &claimed["holder"]), (&json!("TASK-001"), &json!("bob")));
-    assert!(ann.refused("claim_task", &json!({ "task": "TASK-001" })).contains("held by bob"));
+    insta::assert_snapshot!(ann.refused("claim_task", &json!({ "task": "TASK-001" })), @"TASK-001 is held by bob, not by ann (hint: `regatta msg send bob …` asks them about it)");
     assert_eq!(bob.call("heartbeat", &json!({ "task": "TASK-001" }))["status"], "busy");
     let board = ann.call("list_tasks", &json!({ "board": true, "status": "running" }));
     assert_eq!(names(&board["tasks"], "id"), ["TASK-001"]);
-    assert!(ann.refused("complete_task", &json!({ "task": "TASK-001" })).contains("held by bob"));
+    insta::assert_snapshot!(ann.refused("complete_task", &json!({ "task": "TASK-001" })), @"TASK-001 is held by bob, not by ann (hint: `regatta msg send bob …` asks them about it)");
     assert_eq!(
         bob.call("complete_task", &json!({ "task": "TASK-001", "result": "sorted" }))["state"],
         "done"
@@ -100,15 +103,15 @@ fn two_members_share_a_board_an_inbox_and_a_memory() {
     assert!(names(&ann.call("poll_messages", &json!({}))["messages"], "text").is_empty());
     ann.call("dismiss_message", &json!({ "message_id": question }));
     assert!(names(&ann.call("poll_messages", &json!({ "all": true }))["messages"], "text").is_empty());
-    assert!(ann.refused("dismiss_message", &json!({ "message_id": 99 })).contains("no message 99"));
+    insta::assert_snapshot!(ann.refused("dismiss_message", &json!({ "message_id": 99 })), @"there is no message 99 in the inbox of ann (hint: poll_messages with `all` shows the messages)");
 
     assert_eq!(ann.call("set_context", &json!({ "key": "api/url", "value": "/v2" }))["version"], 1);
     assert_eq!(bob.call("get_context", &json!({ "key": "api/url" }))["value"], "/v2");
     let stale = json!({ "key": "api/url", "value": "/v3", "if_version": 7 });
-    assert!(bob.refused("set_context", &stale).contains("read it again"));
+    insta::assert_snapshot!(bob.refused("set_context", &stale), @"api/url is at version 1, not at version 7 (hint: read it again: `regatta ctx get api/url --json`)");
     assert_eq!(names(&bob.call("list_context_keys", &json!({}))["keys"], "key"), ["api/url"]);
     bob.call("delete_context", &json!({ "key": "api/url" }));
-    assert!(ann.refused("get_context", &json!({ "key": "api/url" })).contains("there is no value"));
+    insta::assert_snapshot!(ann.refused("get_context", &json!({ "key": "api/url" })), @r#"there is no value "api/url" (hint: list_context_keys shows the keys)"#);
     let status = ann.call("server_status", &json!({}));
     assert_eq!((&status["name"], &status["tasks"]["done"]), (&json!("ann"), &json!(1)));
 
@@ -149,28 +152,32 @@ fn work_is_ordered_and_looked_at() {
     assert_eq!(client.call("enqueue", &more)["tasks"][0]["waiting_on"], json!(["first"]));
     let ordered = client.call("enqueue", &json!({ "plan": PLAN }));
     assert_eq!(names(&ordered["tasks"], "id"), ["good", "script", "broken", "after"]);
-    assert!(client.refused("enqueue", &json!({ "prompt": "x", "id": "first" })).contains("already exists"));
-    assert!(client.refused("enqueue", &json!({ "prompt": "x", "id": "../x" })).contains("`id`"));
-    let wrong = client
-        .refused("enqueue", &json!({ "plan": "---\nregatta: 1\ntasks:\n  - id: a\n    foo: 1\n---\n" }));
-    assert!(wrong.contains("plan:5") && wrong.contains("foo"), "{wrong}");
-    assert!(client.refused("enqueue", &json!({})).contains("exactly one of"));
+    insta::assert_snapshot!(client.refused("enqueue", &json!({ "prompt": "x", "id": "first" })), @"first (pending) already exists; nothing was changed (hint: it has not ended: `regatta enqueue --replace first` replaces it with the new text of its file)");
+    insta::assert_snapshot!(client.refused("enqueue", &json!({ "prompt": "x", "id": "../x" })), @r#"`id` "../x" must begin with a–z, A–Z, 0–9 or '_' (hint: a–z, A–Z, 0–9, '.', '_' and '-')"#);
+    let wrong = json!({ "plan": "---\nregatta: 1\ntasks:\n  - id: a\n    foo: 1\n---\n" });
+    insta::assert_snapshot!(client.refused("enqueue", &wrong), @r#"
+    2 mistakes found; nothing was changed
+    plan:4:5: error: the task "a" has no `prompt`
+    plan:5:5: error: unknown key `foo`
+      hint: known here: id, title, prompt, agent, model, labels, budget_usd, budget_tokens, persona, priority, deps, max_attempts, max_retries, auto_land, verdict_adapter, writes, checks, chain, timeout, first_output_timeout, idle_timeout, read_only, permissions, sandbox, mcp, env, concurrency_group, notes, auto_commit (hint: correct them; `regatta validate FILE` checks again without running anything)
+    "#);
+    insta::assert_snapshot!(client.refused("enqueue", &json!({})), @"give exactly one of `prompt`, `plan` and `files` (hint: `prompt` for one task, `plan` for the Markdown of several)");
     let file = world.plan_file("---\nregatta: 1\ntasks:\n  - id: filed\n    prompt: x\n---\n");
     assert_eq!(client.call("enqueue", &json!({ "files": [file] }))["tasks"][0]["id"], "filed");
     assert_eq!(client.call("status", &json!({ "task": "seco" }))["deps"], json!(["first"]));
-    assert!(client.refused("status", &json!({ "task": "nope" })).contains("there is no task"));
-    for board in [false, true] {
-        let refused = client.refused("list_tasks", &json!({ "status": "lazy", "board": board }));
-        assert!(refused.contains("unknown state \"lazy\""), "{refused}");
-    }
+    insta::assert_snapshot!(client.refused("status", &json!({ "task": "nope" })), @r#"there is no task "nope" (hint: `regatta list --status all` shows all tasks)"#);
+    let lazy = json!({ "status": "lazy" });
+    insta::assert_snapshot!(client.refused("list_tasks", &lazy), @r#"unknown state "lazy" (hint: all, active, completed, pending, claimed, running, judging, landing, done, landed, failed, cancelled, skipped, parked, blocked)"#);
+    let lazy = json!({ "status": "lazy", "board": true });
+    insta::assert_snapshot!(client.refused("list_tasks", &lazy), @r#"unknown state "lazy" (hint: all, active, completed, pending, claimed, running, judging, landing, done, landed, failed, cancelled, skipped, parked, blocked)"#);
     let listed = client.call("list_tasks", &json!({ "limit": 2 }));
     assert_eq!((names(&listed["tasks"], "id").len(), &listed["more"]), (2, &json!(true)));
     assert_eq!(client.call("radar", &json!({}))["findings"], json!([]));
     assert_eq!(client.call("land_status", &json!({}))["target"], "main");
     let long = "x".repeat(2 * 1024 * 1024);
-    assert!(client.refused("enqueue", &json!({ "prompt": long })).contains("at most"));
-    assert!(client.refused("nothing_of_that_name", &json!({})).contains("there is no tool"));
-    assert!(client.refused("status", &json!({ "task": 7 })).contains("invalid type"));
+    insta::assert_snapshot!(client.refused("enqueue", &json!({ "prompt": long })), @"the arguments have 2097165 bytes; at most 1048576 are allowed (hint: write the text to a file and give its path)");
+    insta::assert_snapshot!(client.refused("nothing_of_that_name", &json!({})), @r#"there is no tool "nothing_of_that_name" (hint: tools/list shows the tools)"#);
+    insta::assert_snapshot!(client.refused("status", &json!({ "task": 7 })), @"failed to deserialize parameters: invalid type: integer `7`, expected a string");
     // It has survived all of that.
     assert_eq!(client.call("server_status", &json!({}))["status"], "ok");
 }
@@ -195,20 +202,47 @@ fn tasks_transcripts_and_context_can_be_read_and_prompts_be_picked() {
     assert!(!uris.contains(&"regatta://task/after/log".to_owned()), "it never began");
     let log = client.request("resources/read", &json!({ "uri": "regatta://task/good/log" }));
     let log = log["result"]["contents"][0]["text"].as_str().expect("a text").to_owned();
-    assert!(log.contains("good, attempt 1, sim") && log.contains("I will write a file"), "{log}");
-    for uri in
-        ["regatta://task/nope", "regatta://task/after/log", "regatta://context/x", "file:///etc/passwd"]
-    {
+    insta::assert_snapshot!(shown(&log), @"
+    good, attempt 1, sim
+    ▸ started, sim
+
+    I will write a file
+
+    ● Write good.txt
+      ↻ ×2, the same each time
+    ● Bash regatta done --verdict pass
+
+    good attempt 1: verdict pass recorded
+
+    I will write a file
+
+    ✓ finished · 6 turns · $0.2500 · 10 tokens in, 3 out
+    ");
+    let mut unreadable = |uri: &str| {
         let read = client.request("resources/read", &json!({ "uri": uri }));
-        assert!(read["error"]["message"].as_str().is_some_and(|why| why.contains("hint: ")), "{read}");
-    }
+        read["error"]["message"].as_str().unwrap_or_else(|| panic!("{read}")).to_owned()
+    };
+    insta::assert_snapshot!(unreadable("regatta://task/nope"), @r#"there is no task "nope" (hint: `regatta list --status all` shows all tasks)"#);
+    insta::assert_snapshot!(unreadable("regatta://task/after/log"), @"after has no log yet (hint: `regatta status after` shows what it waits for)");
+    insta::assert_snapshot!(unreadable("regatta://context/x"), @r#"there is no value "x" (hint: list_context_keys shows the keys)"#);
+    insta::assert_snapshot!(unreadable("file:///etc/passwd"), @r#"there is no resource "file:///etc/passwd" (hint: regatta://tasks, regatta://task/ID, regatta://task/ID/log, regatta://context/KEY)"#);
     let prompts = client.request("prompts/list", &json!({}));
     assert_eq!(names(&prompts["result"]["prompts"], "name"), ["run-in-parallel", "report", "review-task"]);
     let arguments = json!({ "name": "run-in-parallel", "arguments": { "what": "tidy up" } });
     let text = client.request("prompts/get", &arguments)["result"]["messages"][0]["content"]["text"].clone();
-    assert!(text.as_str().is_some_and(|text| text.contains("tidy up") && text.contains("`enqueue`")));
+    insta::assert_snapshot!(text.as_str().unwrap(), @"
+    Have the following done in parallel by agents that Regatta runs, each in its own git worktree:
+
+    tidy up
+
+    1. Look at the repository as far as you need to split the work well. Make one task for each thing that can be done and checked by itself. Two tasks that run at the same time must not edit the same files; if they have to, let one depend on the other.
+    2. For each, write a prompt that says everything its agent has to know: it sees the repository and your text, and nothing of this conversation. Name the files it may change, what must be true afterwards, and the command that shows it.
+    3. Show me the list (id, one line, depends on) before you start anything, unless I said not to ask.
+    4. Call the tool `enqueue` once per task (`id`, `title`, `prompt`, `deps`), dependencies first. If the answer says that no daemon is running, tell me to run `regatta daemon` (or run it in the background if I agree).
+    5. Then look with `list_tasks`, `status` and `radar`, and report: what is landed or done, what failed and why, what needs me.
+    ");
     let missing = client.request("prompts/get", &json!({ "name": "review-task" }));
-    assert!(missing["error"]["message"].as_str().is_some_and(|why| why.contains("`task` is missing")));
+    insta::assert_snapshot!(missing["error"]["message"].as_str().unwrap(), @"the argument `task` is missing");
 }
 
 /// What an agent sends to its server, as lines for a shell to print.
@@ -263,20 +297,21 @@ fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
     {
         assert!(!tools.contains(&tool.to_owned()), "{tool} is not for agents");
     }
-    let text = |n: usize| answers[n + 2]["result"]["content"][0]["text"].as_str().expect("a text");
-    let expected = [
-        "progress recorded",
-        "heard",
-        "plain",
-        "talker is running",
-        "enqueue is not for the agent of a task",
-        "claim_task is not for the agent of a task",
-        "use pass, warn, block or unknown",
-        "verdict warn recorded",
-    ];
-    for (n, part) in expected.into_iter().enumerate() {
-        assert!(text(n).contains(part), "{part} in {}", text(n));
-    }
+    let texts = answers[2..].iter().zip(&calls).map(|(answer, (tool, _))| {
+        let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
+        format!("{tool}: {}\n", text.lines().next().expect("a line"))
+    });
+    assert_eq!(answers[4]["result"]["structuredContent"]["value"], "plain");
+    insta::assert_snapshot!(texts.collect::<String>(), @r#"
+    progress: talker attempt 1: progress recorded
+    heartbeat: talker attempt 1: heard
+    get_context: style, version 1
+    status: talker is running
+    enqueue: enqueue is not for the agent of a task (talker) (hint: tools/list shows the tools)
+    claim_task: claim_task is not for the agent of a task (talker) (hint: tools/list shows the tools)
+    done: `verdict` "great" is not a verdict; use pass, warn, block or unknown (hint: `unknown` if you cannot tell)
+    done: talker attempt 1: verdict warn recorded; end your turn now
+    "#);
     let events = world.regatta(["events", "--json", "--task", "talker"]).exited(0).json_lines();
     let labels: Vec<&Value> =
         events.iter().filter(|event| event["kind"] == "progressed").map(|event| &event["label"]).collect();
@@ -295,27 +330,50 @@ fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
         ("REGATTA_TOKEN", token),
     ];
     let mut late = Client::start(&world, &variables, &[]);
-    for (tool, arguments) in [
+    let refusals = [
         ("done", json!({ "verdict": "block" })),
         ("progress", json!({ "label": "x" })),
         ("stuck", json!({ "why": "x" })),
         ("send_message", json!({ "content": "x" })),
         ("heartbeat", json!({})),
-    ] {
-        let why = late.refused(tool, &arguments);
-        assert!(why.contains("no longer") || why.contains("is over"), "{tool}: {why}");
-    }
+    ]
+    .map(|(tool, arguments)| format!("{tool}: {}\n", late.refused(tool, &arguments)));
+    insta::assert_snapshot!(refusals.concat(), @"
+    done: no longer the owner: talker is done: no agent is working on it (hint: this attempt is over; its reports no longer count)
+    progress: no longer the owner: talker is done: no agent is working on it (hint: this attempt is over; its reports no longer count)
+    stuck: no longer the owner: talker is done: no agent is working on it (hint: this attempt is over; its reports no longer count)
+    send_message: no longer the owner: attempt 1 of talker is over (hint: this attempt is over; its reports no longer count)
+    heartbeat: attempt 1 of talker is over (hint: what it says no longer counts: end your turn)
+    ");
 }
 
 #[test]
 fn half_an_attempt_is_no_person() {
     let world = World::new(REGATTA);
-    for variables in [&[("REGATTA_TASK", "a")][..], &[("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "1")]] {
-        let ran = world.regatta_with(variables, ["mcp", "--json"]).exited(2).error();
-        assert!(ran["error"].as_str().is_some_and(|why| why.contains("only some of REGATTA_TASK")), "{ran}");
-    }
+    insta::assert_snapshot!(world.regatta_with(&[("REGATTA_TASK", "a")], ["mcp"]).shown(), @"
+    --- stderr
+    error: only some of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN are set
+    hint: Regatta sets all of them for its agents; a person sets none
+    --- exit 2
+    ");
+    let half = [("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "1")];
+    insta::assert_snapshot!(world.regatta_with(&half, ["mcp"]).shown(), @"
+    --- stderr
+    error: only some of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN are set
+    hint: Regatta sets all of them for its agents; a person sets none
+    --- exit 2
+    ");
     let whole = [("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "1"), ("REGATTA_TOKEN", "t")];
-    for args in [&["mcp", "--name", "ann"][..], &["mcp", "--http", "0"]] {
-        world.regatta_with(&whole, args).exited(2);
-    }
+    insta::assert_snapshot!(world.regatta_with(&whole, ["mcp", "--name", "ann"]).shown(), @"
+    --- stderr
+    error: --name and --http are for a person's server, and this server belongs to an attempt
+    hint: `regatta help` lists the commands, `regatta help COMMAND` explains one
+    --- exit 2
+    ");
+    insta::assert_snapshot!(world.regatta_with(&whole, ["mcp", "--http", "0"]).shown(), @"
+    --- stderr
+    error: --name and --http are for a person's server, and this server belongs to an attempt
+    hint: `regatta help` lists the commands, `regatta help COMMAND` explains one
+    --- exit 2
+    ");
 }

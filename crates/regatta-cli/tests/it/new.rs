@@ -37,23 +37,40 @@ fn ids_that_look_like_something_else_stay_ids() {
 #[test]
 fn bad_ids_unknown_agents_and_what_is_there_are_refused() {
     let world = World::new(REGATTA);
-    for (id, why) in [
-        ("../x", "must begin with"),
-        ("a/b", "contains '/'"),
-        ("", "is empty"),
-        ("x.lock", "'.lock'"),
-        ("a b", "contains ' '"),
-    ] {
-        let ran = world.regatta(["new", "--json", id]).exited(2);
-        assert!(ran.error()["error"].as_str().unwrap().contains(why), "{id:?}: {}", ran.stderr);
-    }
-    world.regatta(["new", "--", "--help"]).exited(2);
+    let refusals =
+        ["../x", "a/b", "", "x.lock", "a b", "--help"].map(|id| world.regatta(["new", "--", id]).shown());
+    insta::assert_snapshot!(refusals.concat(), @r#"
+    --- stderr
+    error: "../x" must begin with a–z, A–Z, 0–9 or '_'
+    hint: for example: regatta new add-oauth-flow
+    --- exit 2
+    --- stderr
+    error: "a/b" contains '/'; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    hint: for example: regatta new add-oauth-flow
+    --- exit 2
+    --- stderr
+    error: "" is empty
+    hint: for example: regatta new add-oauth-flow
+    --- exit 2
+    --- stderr
+    error: "x.lock" contains '..', ends in '.' or ends in '.lock', which git refuses in a branch name
+    hint: for example: regatta new add-oauth-flow
+    --- exit 2
+    --- stderr
+    error: "a b" contains ' '; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    hint: for example: regatta new add-oauth-flow
+    --- exit 2
+    --- stderr
+    error: "--help" must begin with a–z, A–Z, 0–9 or '_'
+    hint: for example: regatta new add-oauth-flow
+    --- exit 2
+    "#);
     insta::assert_snapshot!(world.regatta(["new", "x", "--agent", "gpt"]).shown(), @r#"
     --- stderr
     tasks/x.md:3:8: error: unknown agent "gpt"
       hint: known agents: claude, codex, gemini, opencode, sh, sim; add others under `agents:` in regatta.yaml
     error: 1 mistake found; nothing was changed
-    hint: correct them; `regatta validate FILE` checks again without running anything
+    hint: correct it; `regatta validate FILE` checks again without running anything
     --- exit 2
     "#);
     assert!(!world.root().join("tasks").exists());

@@ -114,9 +114,12 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
     fs::remove_file(&git).unwrap();
     assert_eq!(scene.tasks(), ["bye", "hello"]);
     assert_eq!(scene.proposal()["state"], "approved");
-    let again =
-        world.regatta(["approve", "PLAN-001"]).exited(0).says("was already approved").says("hello is ");
-    assert!(!again.stdout.contains("enqueued"), "{}", again.stdout);
+    insta::assert_snapshot!(world.regatta(["approve", "PLAN-001"]).shown(), @"
+    hello is pending
+    bye is pending
+    --- stderr
+    PLAN-001 was already approved; nothing was changed
+    ");
     insta::assert_snapshot!(world.regatta(["approve", "PLAN-001", "--run"]).shown(), @"
     --- stderr
     error: PLAN-001 was already approved
@@ -141,8 +144,26 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     scene.world.regatta(["plan", "Greet people"]).exited(0).says("PLAN-001 proposed");
     assert_eq!(scene.proposal()["tasks"].as_array().unwrap().len(), 2);
     let (second, third) = (scene.told("PLAN-001", 2), scene.told("PLAN-001", 3));
-    assert!(second.contains("the answer contains no JSON object"), "{second}");
-    assert!(third.contains("tasks[1]: unknown key \"env\""), "{third}");
+    insta::assert_snapshot!(second, @"
+    Your task (PLAN-001) is not finished: this is attempt 2.
+
+    Attempt 1 did not succeed: the answer is not a usable plan:
+    - the answer contains no JSON object; the plan must be one, at the end of the answer
+
+    What that attempt left is still in this working directory. Fix it and finish the task.
+
+    Your earlier changes are still in this directory. Fix the problem described above, and check it in the same way.
+    ");
+    insta::assert_snapshot!(third, @r#"
+    Your task (PLAN-001) is not finished: this is attempt 3.
+
+    Attempt 2 did not succeed: the answer is not a usable plan:
+    - tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
+
+    What that attempt left is still in this working directory. Fix it and finish the task.
+
+    Your earlier changes are still in this directory. Fix the problem described above, and check it in the same way.
+    "#);
     let [first, rest @ ..] = &scene.starts("PLAN-001")[..] else { panic!("it was started") };
     assert_eq!(first[1], "new");
     assert!(
@@ -206,7 +227,13 @@ fn a_rejected_plan_goes_back_to_its_planner_and_the_next_one_can_be_edited_and_r
     1 task in 1 stage; the plan is .regatta/plans/PLAN-001.md
     `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
     "#);
-    assert!(scene.told("PLAN-001", 2).contains("nobody says bye"));
+    insta::assert_snapshot!(scene.told("PLAN-001", 2), @"
+    The plan is not accepted: nobody says bye
+
+    Answer with a new plan in the same form: one JSON object that matches the schema.
+
+    (This is a follow-up to your task PLAN-001: attempt 2. This directory contains its work or, if that has landed, the target branch as it is now.)
+    ");
     let starts = scene.starts("PLAN-001");
     assert_eq!((&starts[1][1], &starts[1][2]), (&"resume".to_owned(), &starts[0][2]));
 

@@ -168,9 +168,9 @@ fn a_refused_account_is_set_aside_until_a_person_says_otherwise() {
     assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed"]);
     assert_eq!(world.attempts("a"), (2, 0));
     insta::assert_snapshot!(world.regatta(["profiles"]).shown(), @"
-    PROFILE  AGENT   STATE                                                                                                                                                                     USED  COST    WHERE
-    one      claude  set aside: Invalid API key [redacted:SECRET_TOKEN]; sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it  1     $-0.00  CLAUDE_CONFIG_DIR=DIR/home/one SECRET_TOKEN
-    two      claude  ready, no login was found                                                                                                                                                 1     $0.50   CLAUDE_CONFIG_DIR=DIR/home/two SECRET_TOKEN
+    PROFILE  AGENT   STATE                                                                                                                                                                     USED  COST   WHERE
+    one      claude  set aside: Invalid API key [redacted:SECRET_TOKEN]; sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it  1     $0.00  CLAUDE_CONFIG_DIR=DIR/home/one SECRET_TOKEN
+    two      claude  ready, no login was found                                                                                                                                                 1     $0.50  CLAUDE_CONFIG_DIR=DIR/home/two SECRET_TOKEN
     ");
     let report = world.regatta(["report", "--json"]).exited(0).stdout;
     assert!(report.contains("Invalid API key") && !report.contains("sesame"), "{report}");

@@ -109,11 +109,18 @@ fn what_is_there_already_is_refused_with_its_state_and_can_be_replaced() {
     let world = world();
     world.regatta(["enqueue", "schema"]).exited(0);
     let before = n_events(&world);
-    for args in [&["enqueue", "schema"][..], &["enqueue", "parcels", "tasks"]] {
-        let error = world.regatta(args.iter().chain(&["--json"])).exited(6).error();
-        assert!(error["error"].as_str().unwrap().contains("schema (pending) already exists"), "{error}");
-        assert!(error["hint"].as_str().unwrap().contains("regatta enqueue --replace schema"), "{error}");
-    }
+    insta::assert_snapshot!(world.regatta(["enqueue", "schema"]).shown(), @"
+    --- stderr
+    error: schema (pending) already exists; nothing was changed
+    hint: it has not ended: `regatta enqueue --replace schema` replaces it with the new text of its file
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["enqueue", "parcels", "tasks"]).shown(), @"
+    --- stderr
+    error: schema (pending) already exists; nothing was changed
+    hint: it has not ended: `regatta enqueue --replace schema` replaces it with the new text of its file
+    --- exit 6
+    ");
     world.regatta(["cancel", "schema"]).exited(0);
     let error = world.regatta(["enqueue", "SCHEMA", "--json"]);
     assert!([4, 6].contains(&error.code), "{}", error.stderr);
@@ -134,20 +141,41 @@ fn a_plan_with_one_mistake_changes_nothing() {
     let world = world();
     let head = "---\nregatta: 1\ntasks:\n  - { id: good, agent: sh, prompt: \"true\" }\n";
     let bad = [
-        ("  - { id: bad, agent: sh, deps: [nobody], prompt: \"true\" }\n", "unknown dependency `nobody`"),
-        ("  - { id: bad, agent: sh, prompt: \"true\", colour: red }\n", "colour"),
-        ("  - { id: good, agent: sh, prompt: \"true\" }\n", "duplicate task id"),
-        (
-            "  - { id: a, agent: sh, deps: [b], prompt: x }\n  - { id: b, agent: sh, deps: [a], prompt: x }\n",
-            "cycle",
-        ),
+        "  - { id: bad, agent: sh, deps: [nobody], prompt: \"true\" }\n",
+        "  - { id: bad, agent: sh, prompt: \"true\", colour: red }\n",
+        "  - { id: good, agent: sh, prompt: \"true\" }\n",
+        "  - { id: a, agent: sh, deps: [b], prompt: x }\n  - { id: b, agent: sh, deps: [a], prompt: x }\n",
     ];
-    for (line, why) in bad {
+    let refusals = bad.map(|line| {
         let path = world.plan_file(&format!("{head}{line}---\n"));
-        let ran = world.regatta(["enqueue".as_ref(), "--json".as_ref(), path.as_os_str()]).exited(2);
-        assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
-        assert_eq!(world.regatta(["list", "--json"]).exited(0).json(), json!([]), "{why}");
-    }
+        let ran = world.regatta(["enqueue".as_ref(), path.as_os_str()]).exited(2);
+        assert_eq!(world.regatta(["list", "--json"]).exited(0).json(), json!([]), "{line}");
+        ran.shown()
+    });
+    insta::assert_snapshot!(refusals.concat(), @r#"
+    --- stderr
+    DIR/plan.md:5:34: error: unknown dependency `nobody`: there is no such task
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:5:43: error: unknown key `colour`
+      hint: known here: id, title, prompt, agent, model, labels, budget_usd, budget_tokens, persona, priority, deps, max_attempts, max_retries, auto_land, verdict_adapter, writes, checks, chain, timeout, first_output_timeout, idle_timeout, read_only, permissions, sandbox, mcp, env, concurrency_group, notes, auto_commit
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:5:11: error: duplicate task id `good`, first given in DIR/plan.md:4
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:5:32: error: the tasks depend on each other in a cycle: a -> b -> a
+      hint: an arrow means "needs"; remove one of them
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    "#);
     // Mistakes that only the store can find also stop all of it.
     world.regatta(["enqueue", "schema"]).exited(0);
     let path = world.plan_file(&format!("{head}  - {{ id: schema, agent: sh, prompt: x }}\n---\n"));
@@ -162,10 +190,22 @@ fn a_plan_with_one_mistake_changes_nothing() {
 #[test]
 fn names_that_mean_no_file_are_not_found_and_an_id_must_be_the_files_own() {
     let world = world();
-    for name in ["nobody", "tasks/nobody.md", "../x.md"] {
-        let error = world.regatta(["enqueue", name, "--json"]).exited(4).error();
-        assert!(error["hint"].as_str().unwrap().contains("regatta new"), "{error}");
-    }
+    let refusals =
+        ["nobody", "tasks/nobody.md", "../x.md"].map(|name| world.regatta(["enqueue", name]).shown());
+    insta::assert_snapshot!(refusals.concat(), @r#"
+    --- stderr
+    error: there is no file nobody, and no tasks/nobody.md, parcels/nobody.md or plans/nobody.md
+    hint: `regatta new nobody` creates one; `regatta add "PROMPT" --id nobody` needs no file
+    --- exit 4
+    --- stderr
+    error: there is no file tasks/nobody.md
+    hint: `regatta new ID` creates a task file
+    --- exit 4
+    --- stderr
+    error: there is no file ../x.md
+    hint: `regatta new ID` creates a task file
+    --- exit 4
+    "#);
     world.repo().write("tasks/alias.md", "---\nid: other\nagent: sh\n---\ntrue\n");
     insta::assert_snapshot!(world.regatta(["enqueue", "alias", "--json"]).shown(), @r#"
     --- stderr
@@ -204,7 +244,7 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     let left = world.regatta(["reclaim", "--json"]).exited(0).json();
     assert_eq!(left["reclaimed"], json!([]));
     assert_eq!(left["left"][0]["tasks"], json!(["waiter"]));
-    assert!(left["left"][0]["why"].as_str().unwrap().contains("alive"), "{left}");
+    insta::assert_snapshot!(left["left"][0]["why"].as_str().unwrap(), @"the agent of waiter is alive");
     assert_eq!(state(&world, "waiter"), "running");
     let_go(&fifo);
     // Its shim leaves a record when all its processes are gone.
@@ -234,15 +274,23 @@ fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     let json = world.regatta(["enqueue", "schema", "--json"]).exited(0).json();
     assert!(json["daemon"]["pid"].is_u64(), "{json}");
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "claimed");
-    let out = world.regatta(["enqueue", "oauth", "--no-verify"]).exited(0).stdout;
-    assert!(out.contains("`daemon` (process"), "{out}");
+    insta::assert_snapshot!(world.regatta(["enqueue", "oauth", "--no-verify"]).shown(), @"
+    enqueued oauth  pending  stays on regatta/oauth  waits for schema
+    `daemon` (process PID on HOST) will take it
+    ");
     let out = world.regatta(["wait", "schema", "oauth"]).exited(0).stdout;
-    assert!(
-        out.contains("EXITED task=schema state=landed") && out.contains("EXITED task=oauth state=done"),
-        "{out}"
-    );
-    let out = world.regatta(["requeue", "oauth"]).exited(0).stdout;
-    assert!(out.starts_with("oauth is pending again") && out.contains("will take it"), "{out}");
+    let mut ends: Vec<&str> = out.lines().collect();
+    ends.sort_unstable();
+    insta::assert_snapshot!(ends.join("\n"), @"
+    EXITED task=oauth state=done
+    EXITED task=schema state=landed
+    WATCHING task=oauth pid=- granularity=exit
+    WATCHING task=schema pid=- granularity=exit
+    ");
+    insta::assert_snapshot!(world.regatta(["requeue", "oauth"]).shown(), @"
+    oauth is pending again
+    `daemon` (process PID on HOST) will take it
+    ");
     world.regatta(["wait", "oauth", "--timeout", "60"]).exited(0);
     world.regatta(["daemon", "stop"]).exited(0);
     daemon.rest();

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Barrier, Running, World, task, text};
 use serde_json::{Value, json};
 
@@ -117,21 +118,34 @@ fn uncommitted_work_in_the_same_lines_would_conflict_and_in_others_merges() {
     assert_eq!(seen(&radar(&world, &["end"])).len(), 2, "only what concerns it");
     assert_eq!(everything(&world), before, "a look changes nothing");
 
-    let table = world.regatta(["radar"]).exited(0).stdout;
-    let lines: Vec<&str> = table.lines().collect();
-    assert!(lines[0].starts_with("  TASK"), "{table}");
-    assert!(lines[1].starts_with("⚠ also  top   would conflict  nine.txt"), "{table}");
-    assert!(lines[2].starts_with("✓ also  end   merges cleanly"), "{table}");
-    assert!(lines[4].starts_with("4 tasks with work that is not on main"), "{table}");
-    assert!(lines[4].contains("just now: one pair would conflict"), "{table}");
+    insta::assert_snapshot!(world.regatta(["radar"]).shown(), @"
+      TASK  WITH  VERDICT         FILES
+    ⚠ also  top   would conflict  nine.txt
+    ✓ also  end   merges cleanly  nine.txt
+    ✓ end   top   merges cleanly  nine.txt
+    4 tasks with work that is not on main (HASH), checked just now: one pair would conflict
+    ");
     world.regatta(["radar", "--exit-code"]).exited(6);
-    world.regatta(["radar", "--exit-code", "apart"]).exited(0);
-    world.regatta(["radar", "nobody"]).exited(4);
+    insta::assert_snapshot!(world.regatta(["radar", "--exit-code", "apart"]).shown(), @"4 tasks with work that is not on main (HASH), checked just now: no two of them share a file");
+    insta::assert_snapshot!(world.regatta(["radar", "nobody"]).shown(), @r#"
+    --- stderr
+    error: there is no task "nobody"
+    hint: `regatta list --status all` shows all tasks
+    --- exit 4
+    "#);
 
     // The findings are in `status` and in `list`, which do not scan themselves.
-    let status =
-        world.regatta(["status", "top"]).exited(0).says("⚠ would conflict with also in nine.txt (seen ");
-    assert!(status.stdout.contains("radar     merges cleanly with end in nine.txt"), "{}", status.stdout);
+    insta::assert_snapshot!(world.regatta(["status", "top"]).shown(), @"
+    ● top  sed -i s/^1/one/ nine.txt
+    state     running (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/top
+    attempt 1 sh · running for TIME
+    radar     ⚠ would conflict with also in nine.txt (seen TIME ago)
+    radar     merges cleanly with end in nine.txt (seen TIME ago)
+    next      `regatta logs -f top` follows it; `regatta cancel top` ends it
+    ");
     let json: Value =
         serde_json::from_str(&world.regatta(["status", "top", "--json"]).exited(0).stdout).unwrap();
     let mark =
@@ -139,10 +153,13 @@ fn uncommitted_work_in_the_same_lines_would_conflict_and_in_others_merges() {
     for (key, value) in mark.as_object().unwrap() {
         assert_eq!(&json["radar"][0][key], value, "{key}");
     }
-    let list = world.regatta(["list"]).exited(0).stdout;
-    let line = list.lines().find(|line| line.contains(" top ")).unwrap();
-    assert!(line.ends_with("⚠ would conflict with also"), "{list}");
-    assert!(!list.lines().any(|line| line.contains(" apart ") && line.contains('⚠')), "{list}");
+    insta::assert_snapshot!(world.regatta(["list"]).shown(), @"
+      TASK   STATE    TRY  AGENT  TIME  TITLE                                               NOW
+    ● top    running  1    sh  TIME  sed -i s/^1/one/ nine.txt                           ⚠ would conflict with also
+    ● also   running  1    sh  TIME  sed -i s/^1/eins/ nine.txt; git add nine.txt        ⚠ would conflict with top
+    ● end    running  1    sh  TIME  sed -i s/^9/nine/ nine.txt; git commit -qam end; …
+    ● apart  running  1    sh  TIME  echo new >new.txt
+    ");
     let listed: Value = serde_json::from_str(&world.regatta(["list", "--json"]).exited(0).stdout).unwrap();
     let marks = |id: &str| {
         let task = listed.as_array().unwrap().iter().find(|task| task["id"] == id).unwrap().clone();
@@ -209,10 +226,10 @@ fn work_that_shares_no_file_may_conflict_all_the_same() {
         ("dir", "", "mkdir thing; echo dir >thing/inside.txt"),
     ];
     let crew = Crew::at_work(&world, &tasks, &["--no-land"]);
-    let lines = seen(&radar(&world, &[]));
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].starts_with("add move conflict ") && lines[0].contains("old/more.txt"), "{lines:?}");
-    assert!(lines[1].starts_with("dir file conflict ") && lines[1].contains("thing"), "{lines:?}");
+    insta::assert_snapshot!(shown(&seen(&radar(&world, &[])).join("\n")), @"
+    add move conflict new/more.txt,old/more.txt
+    dir file conflict thing,thing~HASH
+    ");
     assert_eq!(crew.finish(), 0);
 }
 
@@ -233,8 +250,8 @@ fn what_came_to_the_target_meanwhile_is_seen_too() {
     from      DIR/plan.md:6
     lane      DIR/repo.lanes/a
     attempt 1 sh · running for TIME
-    radar     ⚠ would conflict with main in nine.txt (seen now)
-    radar     merges cleanly with b in nine.txt (seen now)
+    radar     ⚠ would conflict with main in nine.txt (seen TIME ago)
+    radar     merges cleanly with b in nine.txt (seen TIME ago)
     next      `regatta logs -f a` follows it; `regatta cancel a` ends it
     ");
     assert_eq!(crew.finish(), 0);
@@ -243,8 +260,10 @@ fn what_came_to_the_target_meanwhile_is_seen_too() {
 #[test]
 fn where_nothing_is_under_way_there_is_nothing_to_see() {
     let world = world();
-    let looked = world.regatta(["radar"]).exited(0);
-    assert!(looked.stderr.contains("no scan has been made yet"), "{looked:?}");
+    insta::assert_snapshot!(world.regatta(["radar"]).shown(), @"
+    --- stderr
+    no task is running, and no scan has been made yet
+    ");
     assert_eq!(radar(&world, &[]), Value::Null);
     assert!(!world.state_dir().exists(), "looking makes nothing");
     world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);

@@ -82,6 +82,7 @@ fn its_readme_can_be_typed_word_for_word() {
             [..2],
         ["feat(hello-world): Did hello-world", "At length."]
     );
+    // The agent may report before its start is recorded, so the order of the lines varies.
     let shown = type_in(&world, "regatta logs hello-world --lines 50 --events").exited(0);
     assert!(shown.stdout.contains("Implemented hello-world") && !shown.stdout.contains('{'), "{shown:?}");
     type_in(&world, "regatta diff hello-world --stat").exited(0).says("hello-world.txt");
@@ -139,8 +140,15 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
         world.repo().write(format!("parcels/{id}.md"), parcel(id, "", ""));
         world.regatta(["enqueue", id]).exited(0)
     };
-    let told = enqueued(&world, "one").stderr;
-    assert!(told.contains("beside the checkout") && told.contains("`lease_ttl_s` have no effect"), "{told}");
+    insta::assert_snapshot!(enqueued(&world, "one").shown(), @"
+    enqueued one  pending  lands when it passes
+    no daemon is running; start one with `regatta daemon start`
+    --- stderr
+    rookery.yaml:1:1: warning: rookery's `db_path`, `lease_ttl_s` have no effect
+      hint: docs/guide/coming-from-rookery.md says what to use instead
+    rookery.yaml:2:1: warning: `worktrees_root` is ignored: Regatta's lanes are beside the checkout, not in it
+      hint: agents that walk upwards must not find your files; `lanes_root` names another place
+    ");
     let again = enqueued(&world, "two").stderr;
     assert_eq!(again, "", "what was shown is not shown again");
     world.regatta(["doctor"]).says("beside the checkout");

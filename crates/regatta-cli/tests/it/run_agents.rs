@@ -3,9 +3,11 @@
 use std::fs;
 
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
+use crate::doctor::told;
 
 /// The first attempt does half of it, the second the rest; both report.
 const HALVES: &str = r#"echo "$@" | tr '\n' ' ' >>NOTES/argv.$REGATTA_TASK; echo >>NOTES/argv.$REGATTA_TASK; cat >>NOTES/stdin.$REGATTA_TASK
@@ -138,8 +140,7 @@ exit 1"#;
     let daemon = world.daemon();
     world.enqueue(&world.plan_with("", &task("a", "agent: codex", "do it")));
     world.wait_state("a", "parked");
-    let task = world.task("a");
-    assert!(task.to_string().contains("2199-11-18T02:22"), "{task:#}");
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"rate-limited: You’ve hit your usage limit. Visit https://chatgpt.com/settings/usage to purchase more credits or try again at Nov 18th, 2199 2:22 AM.; the agent says that the limit ends at WHEN, more than 8 days from now; Regatta tries again at WHEN");
     assert_eq!(world.attempts("a"), (1, 0));
     daemon.signal("TERM");
     daemon.wait();
@@ -153,11 +154,9 @@ fn what_an_agent_cannot_keep_to_blocks_the_task_before_it_is_started() {
         task("persona", "agent: gemini\npersona: reviewer", "look"),
         task("report", "agent: codex\nread_only: true\nverdict_adapter: db", "look"),
     ];
-    world
-        .run(&world.plan_with("", &plan.concat()), &[])
-        .exited(1)
-        .says("gemini has no personas")
-        .says("verdict_adapter: json-result");
+    world.run(&world.plan_with("", &plan.concat()), &[]).exited(1);
+    insta::assert_snapshot!(text(&world.task("persona")["reason"]), @r#"policy: gemini has no personas, and the task asks for "reviewer"; remove `persona`, or choose another agent"#);
+    insta::assert_snapshot!(text(&world.task("report")["reason"]), @"policy: codex cannot run `regatta done` in a read-only task; set `verdict_adapter: json-result` or `chain`");
     world.assert_states(["persona blocked", "report blocked"]);
     assert!(!world.outside("notes/started").exists());
 }
@@ -187,20 +186,19 @@ fn the_doctor_tells_of_each_wanted_agent_its_version_its_login_and_what_to_do() 
     world.env("PATH", path).env("CODEX_API_KEY", "").env("OPENAI_API_KEY", "");
     let found: serde_json::Value =
         serde_json::from_str(&world.regatta(["doctor", "--json"]).exited(0).stdout).unwrap();
-    let about = |part: &str| {
-        let found = found.as_array().unwrap().iter();
-        let found = found.filter(|finding| finding["check"] == "agent" || finding["check"] == "login");
-        let found: Vec<_> =
-            found.filter(|finding| finding["detail"].as_str().unwrap().contains(part)).collect();
-        found.iter().map(|finding| finding.to_string()).collect::<Vec<_>>().join("\n")
-    };
-    assert!(about("codex").contains("codex-cli 0.166.0 at "), "{found:#}");
-    assert!(
-        about("codex: no login was found").contains("run `codex login`, or set CODEX_API_KEY"),
-        "{found:#}"
-    );
-    assert!(about("gemini: its program").contains("npm install -g @google/gemini-cli"), "{found:#}");
-    assert!(about("not installed and not used").contains("opencode"), "{found:#}");
+    insta::assert_snapshot!(told(&found, "agent"), @r#"
+    warning: gemini: its program "gemini" was not found
+      hint: install it (npm install -g @google/gemini-cli), name it with `exe`, or set `default_agent` in regatta.yaml
+    warning: sh: its program "sh" was not found
+      hint: put it on PATH, or correct `agents:` in regatta.yaml
+    ok: sim (default): built in
+    ok: codex: codex-cli 0.166.0 at DIR/bin/codex
+    ok: not installed and not used: claude, opencode
+    "#);
+    insta::assert_snapshot!(told(&found, "login"), @"
+    warning: codex: no login was found
+      hint: run `codex login`, or set CODEX_API_KEY
+    ");
 }
 
 #[test]

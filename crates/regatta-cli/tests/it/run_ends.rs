@@ -4,7 +4,8 @@ use std::fs;
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
-use regatta_testkit::world::{World, task};
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
@@ -186,6 +187,5 @@ fn a_car_still_says_what_it_waits_for_after_another_has_landed() {
     last.open();
     run.wait().exited(1);
     world.assert_states(["a landing", "b landed", "reads done"]);
-    let reason = world.task("a")["reason"].clone();
-    assert!(reason.to_string().contains("has uncommitted changes in a.txt"), "{reason}");
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"the checkout at DIR/repo has uncommitted changes in a.txt; commit or stash them");
 }

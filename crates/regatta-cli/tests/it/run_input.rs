@@ -80,11 +80,21 @@ fn every_mistake_is_told_at_once_and_nothing_is_touched() {
          - { id: d, deps: [e], prompt: x }\n- { id: e, deps: [d], prompt: x }\n- { id: f }\n\
          - { id: g, prompt: x, env: { LD_PRELOAD: evil.so } }\n- { id: h, prompt: x, max_attempts: many }",
     );
-    let ran = world.run(&plan, &[]).exited(2);
-    for part in ["depends_on", "nobody", "d -> e -> d", "LD_PRELOAD", "max_attempts", "prompt", "plan.md:7:"]
-    {
-        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
-    }
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @r#"
+    --- stderr
+    DIR/plan.md:6:25: error: unknown key `depends_onn`
+      hint: did you mean `depends_on`?
+    DIR/plan.md:7:11: error: task id `A` differs only in case from `a` in DIR/plan.md:6
+    DIR/plan.md:8:21: error: unknown dependency `nobody`: there is no such task
+    DIR/plan.md:9:21: error: the tasks depend on each other in a cycle: d -> e -> d
+      hint: an arrow means "needs"; remove one of them
+    DIR/plan.md:11:5: error: the task "f" has no `prompt`
+    DIR/plan.md:12:32: error: variable "LD_PRELOAD" is refused, because it can make programs run other code
+    DIR/plan.md:13:39: error: `max_attempts` must be a whole number from 1 to 1000, found the string "many"
+    error: 7 mistakes found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    "#);
     assert!(!world.root().join(".regatta").exists());
 }
 

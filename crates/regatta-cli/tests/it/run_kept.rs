@@ -79,7 +79,7 @@ fn secrets_of_environment_and_task_stay_out_of_everything_that_is_kept_or_shown(
     let ran = world.run(&plan, &["--report", report.to_str().unwrap()]).exited(1);
     let events = world.regatta(["events", "--json"]).exited(0).stdout;
     let report = std::fs::read_to_string(report).unwrap();
-    assert!(text(&world.task("dies")["reason"]).contains("boom [redacted:DB_PASSWORD] [redacted:MY_TOKEN]"));
+    insta::assert_snapshot!(text(&world.task("dies")["reason"]), @"the agent failed (exit 1): boom [redacted:DB_PASSWORD] [redacted:MY_TOKEN]");
     for (name, shown) in
         [("stdout", &ran.stdout), ("stderr", &ran.stderr), ("events", &events), ("report", &report)]
     {

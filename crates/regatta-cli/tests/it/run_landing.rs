@@ -4,6 +4,7 @@ use std::fs;
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::write;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
@@ -133,7 +134,7 @@ fn the_commit_that_lands_is_the_commit_that_was_tested() {
     assert_eq!(tested.len(), 2, "{tested:?}");
     assert_eq!(tested[0], world.repo().rev("main"));
     assert_ne!(tested[1], tested[0]);
-    assert!(text(&world.task("bad")["reason"]).contains("tests"));
+    insta::assert_snapshot!(shown(text(&world.task("bad")["reason"])), @"tests: the gate `git rev-parse HEAD >>'DIR/seen'; git status --porcelain >>'DIR/seen'; test ! -f bad.txt` ended with exit 1 on HASH (full output: .regatta/gates/HASH)");
     // The work of the refused car is on its branch.
     assert_eq!(world.repo().git(["show", "regatta/bad:bad.txt"]), "bad");
     world.assert_no_process();
@@ -156,8 +157,7 @@ fn a_conflict_names_its_files_and_keeps_the_work() {
     barrier.open();
     run.wait().exited(1).says("README.md");
     world.assert_states(["fast landed", "slow blocked"]);
-    let reason = world.task("slow")["reason"].to_string();
-    assert!(reason.contains("conflict") && reason.contains("README.md"), "{reason}");
+    insta::assert_snapshot!(text(&world.task("slow")["reason"]), @"conflict: it conflicts with main in README.md; its work is on regatta/slow");
     let old = world.repo().rev("regatta/slow");
     assert_eq!(world.repo().git(["show", "regatta/slow:slow.txt"]), "more");
     assert_eq!(world.repo().git(["status", "--porcelain"]), "");

@@ -48,7 +48,11 @@ fn a_work_failure_is_charged_and_retried_in_the_same_lane_with_guidance() {
                   test -f half.txt || exit 5\nprintf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt";
     world.run(&world.plan(&task("a", "max_attempts: 2", script)), &[]).exited(0).says("will be retried");
     let guidance = world.landed("guidance.txt").expect("it landed");
-    assert!(guidance.contains("Attempt 1 did not succeed") && guidance.contains("exit 4"), "{guidance}");
+    insta::assert_snapshot!(guidance, @"
+    Attempt 1 did not succeed: the agent failed (exit 4): the oven is cold
+
+    What that attempt left is still in this working directory. Fix it and finish the task.
+    ");
     let record = world.task("a");
     let charged: Vec<bool> =
         attempts(&record).iter().map(|attempt| attempt["charged"].as_bool().unwrap()).collect();

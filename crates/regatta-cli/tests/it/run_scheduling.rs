@@ -108,7 +108,7 @@ fn strict_refuses_overlapping_writes_and_touches_nothing() {
     DIR/plan.md:11:14: error: `b` writes src/x.rs and `a` in DIR/plan.md:6 writes src, and neither waits for the other
       hint: add a dependency between them, or run without --strict: they then run one after the other
     error: 1 mistake found; nothing was changed
-    hint: correct them; `regatta validate FILE` checks again without running anything
+    hint: correct it; `regatta validate FILE` checks again without running anything
     --- exit 2
     ");
     assert!(!world.root().join(".regatta").exists());

@@ -4,6 +4,7 @@ use std::fs;
 
 use regatta_testkit::daemon::is_alive;
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 use serde_json::Value;
 
@@ -67,11 +68,8 @@ fn good_cars_land_together_by_one_move_of_the_target() {
     for name in names {
         assert_eq!(world.commits_of(&format!("{name}.txt")), 1);
         let message = world.repo().git(["log", "-1", "--format=%B", "main", "--", &format!("{name}.txt")]);
-        for line in
-            [format!("Regatta-Task: {name}"), "Regatta-Attempt: 1".into(), "Regatta-Verdict: pass".into()]
-        {
-            assert!(message.contains(&line), "{message}");
-        }
+        let trailers = format!("Regatta-Task: {name}\nRegatta-Attempt: 1\nRegatta-Verdict: pass");
+        assert_eq!(message.split_once("\n\n").map(|(_, rest)| rest), Some(trailers.as_str()), "{message}");
     }
     assert_eq!(world.repo().git(["status", "--porcelain"]), "");
     let told: Vec<String> =
@@ -155,7 +153,7 @@ fn nobody_is_blamed_for_a_target_that_is_red_itself() {
     made_ready(&world, &["a", "b"]);
     land(&world, &["a", "b"]).exited(1).says("the gate fails on main itself");
     world.assert_states(["a landing", "b landing"]);
-    assert!(text(&status(&world)["cars"][0]["waiting"]).contains("main itself"), "{}", status(&world));
+    insta::assert_snapshot!(shown(text(&status(&world)["cars"][0]["waiting"])), @"the gate fails on main itself: the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH)");
     assert!(gates(&log).contains(&"broken.txt".to_owned()), "{:?}", gates(&log));
     world.repo().git(["rm", "-q", "broken.txt"]);
     world.repo().commit_all("mend it");
@@ -249,10 +247,27 @@ else echo stew >menu.txt; fi";
     land(&world, &["b"]).exited(1).says("went back to its agent");
     world.run(&world.plan(&plan), &["--resume"]).exited(0);
     world.assert_states(["a landed", "b landed"]);
-    let menu = world.landed("menu.txt").unwrap();
-    assert!(menu.contains("salad") && menu.contains("stew") && !menu.contains("<<<"), "{menu}");
-    let told = world.landed("told.txt").unwrap();
-    assert!(told.contains("conflict in: menu.txt") && told.contains("+salad"), "{told}");
+    insta::assert_snapshot!(world.landed("menu.txt").unwrap(), @"
+    salad
+    stew
+    ");
+    insta::assert_snapshot!(shown(&world.landed("told.txt").unwrap()), @"
+    Your work in attempt 1 passed, but other work landed in the meantime, and the two conflict in: menu.txt.
+
+    This working directory is now at HASH, which contains what landed, with your changes applied on top, uncommitted. Where both sides changed the same lines, the files have conflict marks (<<<<<<<, =======, >>>>>>>). Merge both sides so that each keeps its purpose, leave no conflict marks, and finish the task.
+
+    What the other side did to these files:
+
+    ```diff
+    diff --git a/menu.txt b/menu.txt
+    index HASH..HASH 100644
+    --- a/menu.txt
+    +++ b/menu.txt
+    @@ -1 +1 @@
+    -soup
+    +salad
+    ```
+    ");
     let first = world.task("b")["attempts"][0].clone();
     assert_eq!(first["charged"], false, "{first}");
     world.assert_tidy();
@@ -321,10 +336,10 @@ fn all_that_is_done_lands_what_others_depend_on_first() {
     let plan =
         [task("b", "deps: [a]", "echo b >>a.txt"), task("a", "", "echo a >a.txt"), task("empty", "", "true")];
     world.run(&world.plan(&plan.concat()), &["--no-land"]).exited(0);
-    let ran = world.regatta(["land", "--all"]).exited(0);
-    let sent: Vec<&str> = ran.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(sent, ["a", "b"], "{}", ran.stdout);
-    assert!(ran.stdout.contains("landed on main as"), "{}", ran.stdout);
+    insta::assert_snapshot!(world.regatta(["land", "--all"]).shown(), @"
+    a landed on main as HASH
+    b landed on main as HASH
+    ");
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
     world.assert_states(["a landed", "b landed", "empty done", "merged done"]);
     insta::assert_snapshot!(world.regatta(["land", "--all"]).shown(), @"
@@ -427,7 +442,7 @@ fn as_many_gates_as_are_allowed_run_at_once_and_no_more() {
     4  ○  d    0         was tested, or is about to be
     5  ○  e    0         was tested, or is about to be
 
-    CANDIDATE     SINCE  CONTENT
+    CANDIDATE  SINCE  CONTENT
     HASH  TIME  main itself
     HASH  TIME  main + a + b + c
     ");

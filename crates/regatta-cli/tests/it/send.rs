@@ -3,6 +3,7 @@
 use std::fs;
 
 use regatta_testkit::daemon::until;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Barrier, World, task, text};
 use serde_json::Value;
 
@@ -179,8 +180,18 @@ fn a_retry_with_a_fresh_conversation_keeps_the_lane() {
     assert_ne!(starts[0][2], starts[1][2], "another conversation");
     assert_eq!(starts[0][3], starts[1][3], "the same lane");
     let told = scene.told("a", 2);
-    assert!(told.starts_with("do a"), "a new conversation gets the whole task: {told}");
-    assert!(told.contains("you start with a new conversation"), "{told}");
+    // A new conversation gets the whole task.
+    insta::assert_snapshot!(shown(&told), @"
+    do a
+
+    ## The attempt before this one
+
+    Attempt 1 at this task (too long a talk) ended, and you start with a new conversation. Its work is still in this directory: look at it with `git status`, `git diff` and `git log` first, keep what is good, and continue from there.
+
+    Attempt 1 did not succeed: too long a talk
+
+    What that attempt left is still in this working directory. Fix it and finish the task.
+    ");
     // The attempt after that resumes the new conversation.
     scene.send("a", "One more thing.");
     world.wait_state("a", "done");
@@ -323,7 +334,17 @@ echo way >way; regatta done --verdict pass --summary Done >&2; fi
     world.wait_state("bad", "landed");
     assert!(scene.told("stuck", 2).starts_with("Port 80.\n"));
     let told = scene.told("bad", 2);
-    assert!(told.starts_with("Through the window.\n") && told.contains("no way in"), "{told}");
+    insta::assert_snapshot!(shown(&told), @"
+    Through the window.
+
+    ## The attempt before this one
+
+    Attempt 1 did not succeed: the agent reported block: no way in
+
+    What that attempt left is still in this working directory. Fix it and finish the task.
+
+    (This is a follow-up to your task bad: attempt 2. This directory contains its work or, if that has landed, the target branch as it is now. Finish with `regatta done` as before.)
+    ");
     assert_eq!(world.landed("whole").as_deref(), Some("whole\n"), "it worked on in what the first had left");
     assert_eq!(world.attempts("bad"), (2, 0), "a follow-up begins uncharged");
     daemon.signal("TERM");
@@ -346,7 +367,17 @@ echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"; regatta done --verdic
     world.wait_state("a", "landed");
     scene.assert_one_conversation("a", 3);
     let told = scene.told("a", 3);
-    assert!(told.starts_with("Again.\n") && told.contains("it rained"), "{told}");
+    insta::assert_snapshot!(shown(&told), @"
+    Again.
+
+    ## The attempt before this one
+
+    Attempt 2 did not succeed: the agent reported block: it rained
+
+    What that attempt left is still in this working directory. Fix it and finish the task.
+
+    (This is a follow-up to your task a: attempt 3. This directory contains its work or, if that has landed, the target branch as it is now. Finish with `regatta done` as before.)
+    ");
     assert!((world.attempt("a", 2)["charged"] == true) && world.attempt("a", 2)["prompt"] == 1);
     assert_eq!(world.landed("a.3").as_deref(), Some("3\n"));
     daemon.signal("TERM");
@@ -527,8 +558,19 @@ fn what_is_said_before_the_start_goes_with_it_from_a_file_and_with_dashes() {
     until("both were told", || (scene.prompts("a") == ["told 1", "told 2"]).then_some(()));
     world.wait_state("a", "done");
     let told = scene.told("a", 1);
-    assert!(told.starts_with("do a\n") && told.contains("--from $(a file)\nand 'more'"), "{told}");
-    assert!(scene.told("a", 2).starts_with("-- --help me\n"), "{}", scene.told("a", 2));
+    insta::assert_snapshot!(shown(&told), @"
+    do a
+
+    ## Said since then
+
+    --from $(a file)
+    and 'more'
+    ");
+    insta::assert_snapshot!(shown(&scene.told("a", 2)), @"
+    -- --help me
+
+    (This is a follow-up to your task a: attempt 2. This directory contains its work or, if that has landed, the target branch as it is now. Finish with `regatta done` as before.)
+    ");
     daemon.signal("TERM");
     daemon.wait();
 }
@@ -566,7 +608,7 @@ fn a_run_drains_what_is_said_to_it_and_a_task_of_a_run_that_is_over_goes_to_the_
     assert_eq!((scene.prompts("a"), world.landed("a.2").is_some()), (vec!["told 2".to_owned()], true));
     let sent = scene.send("a", "And more.");
     assert_eq!(sent["dispatched"], false);
-    assert!(text(&sent["hint"]).contains("regatta daemon"), "{sent:#}");
+    insta::assert_snapshot!(text(&sent["hint"]), @"no daemon is running; start one with `regatta daemon start`");
     let daemon = world.daemon();
     until("it was told", || (scene.prompts("a") == ["told 2", "told 3"]).then_some(()));
     world.wait_state("a", "landed");
@@ -595,8 +637,19 @@ fn the_transcript_has_every_attempt_below_what_it_was_told() {
         at("Here is 2"),
     ];
     assert!(order.is_sorted(), "{logs}");
-    let one = world.regatta(["logs", "a", "--attempt", "1"]).exited(0).stdout;
-    assert!(one.contains("Here is 1") && !one.contains("Here is 2"), "{one}");
+    insta::assert_snapshot!(world.regatta(["logs", "a", "--attempt", "1"]).shown(), @"
+    ▸ started, m, session UUID
+
+    Here is 1
+
+    done
+
+    ✓ finished · 1 tokens in, 1 out
+    ── standard error ──
+    ┆ a attempt 1: verdict pass recorded
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict pass: Attempt 1
+    ");
     let json = world.regatta(["logs", "a", "--json"]).exited(0).stdout;
     let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let second = objects.iter().filter(|object| object["type"] == "attempt").nth(1).unwrap();

@@ -9,20 +9,21 @@ use crate::REGATTA;
 fn a_landed_task_shows_its_attempt_evidence_cost_and_commit() {
     let world = World::after_plan(REGATTA);
     let commit = world.repo().git(["log", "--format=%H", "-1", "--", "good.txt"]);
-    let text = world.regatta(["status", "good"]).exited(0).stdout;
-    for part in [
-        "✓ good  Do something good",
-        "state     landed",
-        "agent     sim",
-        &format!("commit    {commit}"),
-        "attempt 1 sim · sim",
-        "exit 0 · verdict pass · $0.2500 · 10 tokens in, 3 out",
-        "Write the good file",
-        "1 file changed",
-    ] {
-        assert!(text.contains(part), "{part:?} in\n{text}");
-    }
-    assert!(!text.contains("next "), "nothing is left to do:\n{text}");
+    let status = world.regatta(["status", "good"]);
+    assert!(status.stdout.contains(&format!("\ncommit    {commit} on main\n")), "{status:?}");
+    // Nothing is left to do: no next step.
+    insta::assert_snapshot!(status.shown(), @"
+    ✓ good  Do something good
+    state     landed (TIME ago)
+    agent     sim
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 sim · sim · TIME · exit 0 · verdict pass · $0.2500 · 10 tokens in, 3 out
+              Write the good file
+              - exit-code says pass: Write the good file
+              - 1 file changed, tree HASH
+              - commit HASH
+    ");
 }
 
 #[test]
@@ -62,13 +63,32 @@ fn the_json_is_that_of_list_with_attempts_commit_and_lane() {
 #[test]
 fn what_failed_says_why_and_what_to_do_next() {
     let world = World::after_plan(REGATTA);
-    let broken = world.regatta(["status", "broken"]).exited(0).stdout;
-    assert!(broken.contains("the agent reported block: The oven is cold"), "{broken}");
-    assert!(broken.contains("next      `regatta logs broken` shows why; `regatta run --resume "), "{broken}");
-    let after = world.regatta(["status", "after"]).exited(0).stdout;
-    assert!(after.contains("`regatta status broken` shows why"), "{after}");
+    insta::assert_snapshot!(world.regatta(["status", "broken"]).shown(), @"
+    ✕ broken  Cannot succeed
+    state     failed: the agent reported block: The oven is cold (TIME ago)
+    agent     sim
+    from      DIR/plan.md:23
+    lane      DIR/repo.lanes/broken
+    attempt 1 sim · sim · TIME · exit 0 · verdict block · failure: work · $0.0000
+              the agent reported block: The oven is cold
+              - db says block: The oven is cold
+    next      `regatta logs broken` shows why; `regatta run --resume DIR/plan.md` tries again
+    ");
+    insta::assert_snapshot!(world.regatta(["status", "after"]).shown(), @"
+    – after  Never comes
+    state     skipped: dependency broken (TIME ago)
+    agent     sim
+    from      DIR/plan.md:28
+    after     broken
+    next      `regatta status broken` shows why it did not succeed; `regatta run --resume DIR/plan.md` tries both again
+    ");
     let next = world.regatta(["status", "after", "--json"]).exited(0).json();
-    assert!(next["next"].as_str().unwrap().contains("regatta status broken"));
+    let plan = world.outside("plan.md");
+    let expected = format!(
+        "`regatta status broken` shows why it did not succeed; `regatta run --resume {}` tries both again",
+        plan.display()
+    );
+    assert_eq!(next["next"], expected);
 }
 
 #[test]
@@ -89,12 +109,12 @@ fn an_id_is_found_by_a_unique_beginning_without_regard_to_case() {
 #[test]
 fn ids_that_are_none_are_not_found_and_nothing_else_happens() {
     let world = World::after_plan(REGATTA);
-    for bad in ["../x", "nothing", "", "a b", "$(touch x)", "%", "*"] {
-        let ran = world.regatta(["status", "--json", bad]).exited(4);
-        assert!(ran.error()["hint"].as_str().unwrap().contains("regatta list"), "{bad:?}");
+    for bad in ["../x", "nothing", "", "a b", "$(touch x)", "%", "*", "--help"] {
+        let expected = format!(
+            "--- stderr\nerror: there is no task {bad:?}\nhint: `regatta list --status all` shows all tasks\n--- exit 4\n"
+        );
+        assert_eq!(world.regatta(["status", "--", bad]).shown(), expected);
     }
-    world.regatta(["status", "--", "--help"]).exited(4);
-    assert!(world.regatta(["status", "--help"]).exited(0).stdout.contains("Usage: regatta status"));
     insta::assert_snapshot!(World::new(REGATTA).regatta(["status", "x", "--json"]).shown(), @r#"
     --- stderr
     {"code":4,"error":"there is no store at DIR/repo/.regatta/regatta.db yet","hint":"`regatta run PLAN` and `regatta init` create one","next":[{"text":"`regatta run PLAN` and `regatta init` create one"}]}

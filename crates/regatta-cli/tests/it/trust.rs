@@ -3,6 +3,7 @@
 use regatta_testkit::world::World;
 
 use crate::REGATTA;
+use crate::doctor::told;
 
 #[test]
 fn a_repository_that_runs_nothing_has_nothing_to_agree_to() {
@@ -21,15 +22,20 @@ fn old_and_new_values_are_shown_without_secrets() {
     world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exited(0);
     world.repo().git(["remote", "set-url", "origin", "https://example.org/new.git"]);
     world.repo().git(["config", "http.extraHeader", "AUTHORIZATION: basic c2VjcmV0c2VjcmV0"]);
-    let shown = world.regatta(["trust"]).exited(6).stdout;
-    assert!(shown.contains("https://example.org/old.git → https://example.org/new.git"), "{shown}");
-    assert!(shown.contains("http.extraheader") && !shown.contains("c2VjcmV0"), "{shown}");
+    insta::assert_snapshot!(world.regatta(["trust"]).shown(), @"
+    git settings, hooks and remotes
+      ? http.extraheader: [redacted]
+      ? remote.origin.url: https://example.org/old.git → https://example.org/new.git
+    --- stderr
+    nothing was recorded; `regatta trust --yes` agrees to all of it
+    --- exit 6
+    ");
     let document = world.regatta(["trust", "--json"]).exited(6).json();
     assert_eq!(document["trusted"], false);
     world.regatta(["trust", "--yes", "--quiet"]).exited(0);
     world.regatta(["trust", "--show"]).exited(0);
-    let doctor = world.regatta(["doctor"]).stdout;
-    assert!(doctor.contains("trusted by you"), "{doctor}");
+    let found = world.regatta(["doctor", "--json"]).json();
+    insta::assert_snapshot!(told(&found, "trust"), @"ok: git settings, hooks and regatta.yaml are yours or trusted by you");
 }
 
 #[test]

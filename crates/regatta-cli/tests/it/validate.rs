@@ -45,7 +45,7 @@ fn good_files_are_counted_and_missing_ones_named() {
     latin.md:4:4: error: is not UTF-8: byte 17 is 0xe9
       hint: save the file as UTF-8
     error: 1 mistake found; nothing was changed
-    hint: correct them; `regatta validate FILE` checks again without running anything
+    hint: correct it; `regatta validate FILE` checks again without running anything
     --- exit 2
     ");
 }

@@ -85,9 +85,13 @@ fn how_it_ended_is_the_exit_code() {
 fn the_time_runs_out() {
     let world = World::new(REGATTA);
     world.regatta(["add", "x", "--id", "slow"]).exited(0);
-    let ran = world.regatta(["wait", "slow", "--timeout", "0.2"]).exited(5);
-    assert_eq!(ran.stdout, "WATCHING task=slow pid=- granularity=exit\nTIMEOUT task=slow\n");
-    assert!(ran.stderr.contains("regatta daemon"), "{}", ran.stderr);
+    insta::assert_snapshot!(world.regatta(["wait", "slow", "--timeout", "0.2"]).shown(), @"
+    WATCHING task=slow pid=- granularity=exit
+    TIMEOUT task=slow
+    --- stderr
+    slow: no daemon is running; start one with `regatta daemon start`
+    --- exit 5
+    ");
     let last = world.regatta(["wait", "slow", "--timeout", "200ms", "--json"]).exited(5).json_lines().pop();
     assert_eq!(last, Some(json!({ "event": "timeout", "tasks": ["slow"] })));
 }

@@ -82,10 +82,10 @@ impl Numbers {
             if name == "--" {
                 break;
             }
-            let value = args.next().ok_or_else(|| wrong(format!("{} wants a value", name.display())))?;
+            let value = args.next().ok_or_else(|| wrong(format!("{} needs a value", name.display())))?;
             let number = || {
                 let parsed = value.to_str().and_then(|text| text.parse::<RawFd>().ok());
-                parsed.ok_or_else(|| wrong(format!("{} wants a number", name.display())))
+                parsed.ok_or_else(|| wrong(format!("{} needs a number", name.display())))
             };
             match name.to_str() {
                 Some("--document") => found.document = Some(number()?),

@@ -47,6 +47,13 @@ pub enum GitError {
         #[source]
         source: std::io::Error,
     },
+    /// The record of an interrupted update of a checkout is not one.
+    #[error("read {}, which says how far a checkout followed the target", .path.display())]
+    BadMove {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
     /// Not 40 or 64 lower-case hex digits.
     #[error(transparent)]
     BadOid(#[from] OidError),

@@ -158,8 +158,9 @@ fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<Stri
     let last = ran.output.trim_end().lines().rev().take(5).collect::<Vec<_>>();
     let tail = last.into_iter().rev().collect::<Vec<_>>().join("\n");
     let at = candidate.short();
+    let tail = if tail.is_empty() { tail } else { format!(": {tail}") };
     Some(format!(
-        "{what} `{command}` ended with {} on {at} (full output: .regatta/gates/{at}): {tail}",
+        "{what} `{command}` ended with {} on {at} (full output: .regatta/gates/{at}){tail}",
         ran.exit
     ))
 }

@@ -93,7 +93,9 @@ pub fn unfinished(state_dir: &Path) -> Result<Vec<Move>, GitError> {
 /// The move that a file records; `None` if it has ended meanwhile.
 fn read_move(path: &Path) -> Result<Option<Move>, GitError> {
     let Some(bytes) = absent_is_none(fs::read(path)).map_err(io("read", path))? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| io("read", path)(error.into()))
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|source| GitError::BadMove { path: path.to_owned(), source })
 }
 
 /// Whether there is any.

@@ -134,7 +134,7 @@ fn blocked(task: &TaskRecord, reason: BlockReason, again: &str) -> String {
         BlockReason::Conflict => {
             let branch = id.branch();
             format!(
-                "`{diff}` and `git log {branch}` show its work; merge {branch} by hand, or {again} does it over on what \
+                "`{diff}` and `git log {branch}` show its work; merge {branch} by hand, or {again} redoes it on top of what \
                  has landed since"
             )
         }

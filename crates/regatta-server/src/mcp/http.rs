@@ -110,7 +110,7 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     match given.is_some_and(|given| is_same(given, guard.token.as_bytes())) {
         true => next.run(request).await,
         false => {
-            let why = "this server wants its token: send `Authorization: Bearer TOKEN`; where it is kept was said when the server started\n";
+            let why = "this server needs its token: send `Authorization: Bearer TOKEN`; the server printed the path of the token file when it started\n";
             let headers = [(header::WWW_AUTHENTICATE, "Bearer"), (header::CONNECTION, "close")];
             (StatusCode::UNAUTHORIZED, headers, why).into_response()
         }

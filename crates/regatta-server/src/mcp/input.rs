@@ -13,7 +13,7 @@ pub(super) const MOST: usize = 1024 * 1024;
 /// A text that is not empty and not too long.
 pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Refusal> {
     if text.trim().is_empty() {
-        return Err(refusal(format!("`{field}` is empty"), "say something"));
+        return Err(refusal(format!("`{field}` is empty"), "write a text"));
     }
     bounded(field, text, most)
 }
@@ -22,8 +22,8 @@ pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Ref
 pub(super) fn bounded(field: &str, text: String, most: usize) -> Result<String, Refusal> {
     match text.len() > most {
         true => Err(refusal(
-            format!("`{field}` has {} bytes, and at most {most} are taken", text.len()),
-            "put it into a file and name that",
+            format!("`{field}` has {} bytes; at most {most} are allowed", text.len()),
+            "write the text to a file and give its path",
         )),
         false => Ok(text),
     }

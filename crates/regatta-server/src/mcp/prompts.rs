@@ -19,10 +19,10 @@ Have the following done in parallel by agents that Regatta runs, each in its own
 1. Look at the repository as far as you need to split the work well. Make one task for each thing that can be done and \
 checked by itself. Two tasks that run at the same time must not edit the same files; if they have to, let one depend on the other.
 2. For each, write a prompt that says everything its agent has to know: it sees the repository and your text, and nothing of \
-this conversation. Name the files it may change, what is to hold afterwards, and the command that shows it.
+this conversation. Name the files it may change, what must be true afterwards, and the command that shows it.
 3. Show me the list (id, one line, depends on) before you start anything, unless I said not to ask.
 4. Call the tool `enqueue` once per task (`id`, `title`, `prompt`, `deps`), dependencies first. If the answer says that no daemon \
-is there, tell me to run `regatta daemon` (or run it in the background if I agree).
+is running, tell me to run `regatta daemon` (or run it in the background if I agree).
 5. Then look with `list_tasks`, `status` and `radar`, and report: what is landed or done, what failed and why, what needs me.";
 
 const REPORT: &str = "\

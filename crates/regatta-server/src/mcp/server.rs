@@ -81,8 +81,8 @@ impl Server {
             .as_ref()
             .map_or(0, |arguments| serde_json::to_vec(arguments).map_or(usize::MAX, |bytes| bytes.len()));
         if size > input::MOST {
-            let why = format!("the arguments have {size} bytes, and at most {} are taken", input::MOST);
-            let refused = refusal(why, "put it into a file and name that");
+            let why = format!("the arguments have {size} bytes; at most {} are allowed", input::MOST);
+            let refused = refusal(why, "write the text to a file and give its path");
             return Refused::from(refused).into_call_tool_result();
         }
         if let Some(member) = self.registered() {

@@ -27,9 +27,9 @@ pub(super) fn set(tx: &Tx, write: &ContextWrite, request: &RequestId, at: Timest
     if let Some(expected) = write.if_version.filter(|expected| *expected != there) {
         let state = match there {
             0 => "does not exist".to_owned(),
-            version => format!("is in version {version}"),
+            version => format!("is at version {version}"),
         };
-        return Err(StoreError::Conflict(format!("{key} {state}, not in version {expected}")));
+        return Err(StoreError::Conflict(format!("{key} {state}, not at version {expected}")));
     }
     let version = found.map_or(0, |entry| entry.version) + 1;
     tx.prepare_cached(

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if ui.json {
         ui.document(&entry);
     } else if !ui.quiet {
-        ui.line(format!("{} is in version {}", entry.key, entry.version));
+        ui.line(format!("{} is now at version {}", entry.key, entry.version));
     }
     Ok(Exit::Ok)
 }

@@ -48,9 +48,12 @@ async fn works(program: &Path, agent: &Agent) -> Result<(), String> {
         Ok(Ok(output)) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            let ended =
-                if output.status.success() { "wrote nothing".to_owned() } else { output.status.to_string() };
-            Err(format!("a command in it ended with {ended}: {}", clean_line(said)))
+            let did = if output.status.success() {
+                "did not write its file".to_owned()
+            } else {
+                format!("ended with {}", output.status)
+            };
+            Err(format!("a command in it {did}: {}", clean_line(said)))
         }
     };
     // Best effort; the directory's name says that it is doctor's.

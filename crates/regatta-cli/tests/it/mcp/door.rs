@@ -21,16 +21,18 @@ fn an_agent_in_a_sandbox_has_the_same_server() {
     for tool in ["enqueue", "push_task", "claim_task", "complete_task", "register_instance", "delete_context"]
     {
         assert!(!tools.contains(&tool.to_owned()), "{tool} is not for agents");
-        assert!(client.refused(tool, &json!({})).contains("is not for the agent of a task"));
+        let refused = client.refused(tool, &json!({}));
+        assert_eq!(
+            refused,
+            format!("{tool} is not for the agent of a task (talker) (hint: tools/list shows the tools)")
+        );
     }
     client.call("progress", &json!({ "label": "half-way", "phase": "code" }));
     client.call("heartbeat", &json!({ "status": "still at it" }));
     assert_eq!(client.call("get_context", &json!({ "key": "style" }))["value"], "plain");
     assert_eq!(client.call("status", &json!({}))["id"], "talker");
     assert_eq!(names(&client.call("list_tasks", &json!({}))["tasks"], "id"), ["talker"]);
-    assert!(
-        client.refused("done", &json!({ "verdict": "great" })).contains("use pass, warn, block or unknown")
-    );
+    insta::assert_snapshot!(client.refused("done", &json!({ "verdict": "great" })), @r#"`verdict` "great" is not a verdict; use pass, warn, block or unknown (hint: `unknown` if you cannot tell)"#);
     client.call("send_message", &json!({ "content": "hello" }));
     client.call("done", &json!({ "verdict": "warn", "summary": "x".repeat(10_000) }));
     assert_eq!(client.end(), 0);

@@ -60,7 +60,14 @@ fn nobody_is_let_in_without_the_token_nor_from_another_site() {
     for wrong in [&[][..], &[("Authorization", short.as_str())], &[("Authorization", served.token.as_str())]]
     {
         let (status, answer) = served.post("/mcp", wrong, &greeting());
-        assert!(status == 401 && answer.contains("this server wants its token"), "{answer}");
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
+        assert_eq!(status, 401);
+        assert_eq!(
+            body,
+            Some(
+                "this server needs its token: send `Authorization: Bearer TOKEN`; the server printed the path of the token file when it started\n"
+            )
+        );
     }
     let known = ("Authorization", bearer.as_str());
     for foreign in [("Origin", "http://evil.example"), ("Host", "evil.example"), ("Origin", "null")] {
@@ -85,10 +92,14 @@ fn a_session_over_http_remembers_who_registered() {
     let call = |tool: &str, arguments: Value| {
         let params = json!({ "name": tool, "arguments": arguments });
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
-        served.post("/mcp", &headers, &body).1
+        let (_, answer) = served.post("/mcp", &headers, &body);
+        let events = answer.lines().filter_map(|line| line.strip_prefix("data: {"));
+        let mut answers =
+            events.map(|data| serde_json::from_str::<Value>(&format!("{{{data}")).expect("an object"));
+        answers.next_back().expect("an answer")["result"]["structuredContent"].clone()
     };
-    assert!(call("register_instance", json!({ "name": "ann" })).contains("ann is in the crew"));
-    assert!(call("set_context", json!({ "key": "k", "value": "v" })).contains("\"by\":\"ann\""));
+    assert_eq!(call("register_instance", json!({ "name": "ann" }))["name"], "ann");
+    assert_eq!(call("set_context", json!({ "key": "k", "value": "v" }))["by"], "ann");
     let crew = world.regatta(["crew", "list", "--json"]).exited(0).json();
     assert_eq!((&crew[0]["name"], &crew[0]["by"]), (&json!("ann"), &json!("heartbeats")));
 }
@@ -96,9 +107,19 @@ fn a_session_over_http_remembers_who_registered() {
 #[test]
 fn a_door_that_would_stand_open_is_not_opened() {
     let world = World::new(REGATTA);
-    let ran = world.regatta(["mcp", "--http", "0.0.0.0:0", "--json"]).exited(2).error();
-    assert!(ran["hint"].as_str().is_some_and(|hint| hint.contains("--host")), "{ran}");
-    world.regatta(["mcp", "--http", "example.org:80"]).exited(2);
+    insta::assert_snapshot!(world.regatta(["mcp", "--http", "0.0.0.0:0"]).shown(), @"
+    --- stderr
+    error: other machines can reach 0.0.0.0:0, and the connection is not encrypted
+    hint: listen on 127.0.0.1, or set --host NAME to the name by which they reach this machine
+    --- exit 2
+    ");
+    insta::assert_snapshot!(world.regatta(["mcp", "--http", "example.org:80"]).shown(), @"
+    --- stderr
+    error: invalid value 'example.org:80' for '--http <ADDR>': is neither a port nor an address with a port, such as 127.0.0.1:7420
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
     let file = world.outside("token");
     std::fs::write(&file, "0123456789abcdef0123").expect("it can be written");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is ours");
@@ -110,5 +131,10 @@ fn a_door_that_would_stand_open_is_not_opened() {
     "#);
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).expect("it is ours");
     std::fs::write(file, "short\n").expect("it can be written");
-    world.regatta(["mcp", "--http", "0", "--token-file", file]).exited(2);
+    insta::assert_snapshot!(world.regatta(["mcp", "--http", "0", "--token-file", file]).shown(), @"
+    --- stderr
+    error: DIR/token contains no token: one word of at least 16 letters and digits
+    hint: remove the file: a new one is created
+    --- exit 2
+    ");
 }

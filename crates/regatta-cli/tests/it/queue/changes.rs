@@ -47,20 +47,36 @@ fn retry_goes_on_in_the_lane() {
     assert!(world.outside("repo.lanes/flaky/work.txt").exists());
     world.regatta(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exited(0);
     assert_eq!(world.repo().git(["show", "main:work.txt"]), "work\nwork", "two lines: it went on");
-    for id in ["flaky", "after"] {
-        let error = world.regatta(["retry", id, "--json"]).exited(6).error();
-        assert!(error["hint"].as_str().unwrap().contains(&format!("regatta requeue {id}")), "{error}");
-    }
+    insta::assert_snapshot!(world.regatta(["retry", "flaky"]).shown(), @"
+    --- stderr
+    error: flaky is landed, so it cannot be retried
+    hint: `regatta requeue flaky` starts it over in a fresh lane
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["retry", "after"]).shown(), @"
+    --- stderr
+    error: after is done, so it cannot be retried
+    hint: `regatta land after` lands it; `regatta requeue after` starts it over in a fresh lane
+    --- exit 6
+    ");
 }
 
 #[test]
 fn a_skipped_task_comes_back_with_what_it_depends_on_and_not_before() {
     let (world, _) = failed();
     let before = n_events(&world);
-    for command in ["requeue", "retry"] {
-        let error = world.regatta([command, "after", "--json"]).exited(6).error();
-        assert!(error["error"].as_str().unwrap().contains("depends on flaky, which is failed"), "{error}");
-    }
+    insta::assert_snapshot!(world.regatta(["requeue", "after"]).shown(), @"
+    --- stderr
+    error: after depends on flaky, which is failed
+    hint: run `regatta requeue flaky` first: skipped tasks return with it
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["retry", "after"]).shown(), @"
+    --- stderr
+    error: after depends on flaky, which is failed
+    hint: run `regatta requeue flaky` first: skipped tasks return with it
+    --- exit 6
+    ");
     assert_eq!(n_events(&world), before, "what is refused leaves no trace");
     let json = world.regatta(["requeue", "--all", "--json"]).exited(0).json();
     let ids: Vec<&str> =
@@ -94,11 +110,7 @@ fn one_refusal_holds_up_no_other_and_unknown_ids_hold_up_all() {
     assert_eq!(n_events(&world), before);
     let ran = world.regatta(["retry", "good", "broken", "--json"]).exited(6);
     assert_eq!(ran.json()["tasks"][0]["id"], "broken");
-    assert!(
-        ran.error()["error"].as_str().unwrap().contains("1 of 2 refused: good is landed"),
-        "{}",
-        ran.stderr
-    );
+    insta::assert_snapshot!(ran.stderr, @r#"{"code":6,"error":"1 of 2 refused: good is landed, so it cannot be retried","hint":"`regatta requeue good` starts it over in a fresh lane","next":[{"act":"requeue","command":"regatta requeue good","task":"good","text":"`regatta requeue good` starts it over in a fresh lane"}],"state":"landed","task":"good"}"#);
 }
 
 #[test]
@@ -116,7 +128,7 @@ fn parked_tasks_wait_for_a_time_or_for_a_word() {
     let out = world.regatta(["park", "schema"]).exited(0).stdout;
     assert_eq!(out, "schema is parked until `regatta unpark schema`\n");
     let next = world.regatta(["status", "schema", "--json"]).exited(0).json()["next"].clone();
-    assert!(next.as_str().unwrap().contains("regatta unpark schema"), "{next}");
+    insta::assert_snapshot!(next.as_str().unwrap(), @"`regatta unpark schema` lets it start, `regatta cancel schema` cancels it");
     assert_eq!(
         world.regatta(["unpark", "schema", "--json"]).exited(0).json()["tasks"][0]["state"],
         "pending"
@@ -155,16 +167,48 @@ fn what_somebody_holds_is_refused_by_all_of_them() {
     let mut events = world.begin(["events", "-f", "--json"]);
     let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
-    let replace = ["enqueue".into(), "--replace".into(), plan.display().to_string()];
-    let commands =
-        ["requeue", "retry", "park", "unpark"].map(|command| vec![command.to_owned(), "waiter".into()]);
-    for args in
-        commands.iter().chain([&replace.to_vec(), &vec!["lane".into(), "retire".into(), "waiter".into()]])
-    {
-        let error = world.regatta(args.iter().map(String::as_str).chain(["--json"])).exited(6).error();
-        assert!(error["error"].as_str().unwrap().contains("running"), "{args:?}: {error}");
-        assert!(error["hint"].as_str().unwrap().contains("regatta wait waiter"), "{args:?}: {error}");
-    }
+    let plan = plan.display().to_string();
+    let refusals = [
+        &["requeue", "waiter"][..],
+        &["retry", "waiter"],
+        &["park", "waiter"],
+        &["unpark", "waiter"],
+        &["enqueue", "--replace", &plan],
+        &["lane", "retire", "waiter"],
+    ]
+    .map(|args| format!("$ regatta {}\n{}", args[0], world.regatta(args).shown()));
+    insta::assert_snapshot!(refusals.concat(), @"
+    $ regatta requeue
+    --- stderr
+    error: waiter is running, so it cannot be requeued
+    hint: `regatta wait waiter` waits for its end; `regatta cancel waiter` cancels it
+    --- exit 6
+    $ regatta retry
+    --- stderr
+    error: waiter is running, so it cannot be retried
+    hint: `regatta wait waiter` waits for its end; `regatta cancel waiter` cancels it
+    --- exit 6
+    $ regatta park
+    --- stderr
+    error: waiter is running, so it cannot be parked
+    hint: `regatta wait waiter` waits for its end; `regatta cancel waiter` cancels it
+    --- exit 6
+    $ regatta unpark
+    --- stderr
+    error: waiter is running, so it cannot be unparked
+    hint: `regatta wait waiter` waits for its end; `regatta cancel waiter` cancels it
+    --- exit 6
+    $ regatta enqueue
+    --- stderr
+    error: waiter (running) already exists; nothing was changed
+    hint: `regatta wait waiter` waits until it ends; `regatta requeue waiter` then runs it again
+    --- exit 6
+    $ regatta lane
+    --- stderr
+    error: waiter is running: its lane is in use
+    hint: `regatta wait waiter` waits until it ends, `regatta cancel waiter` cancels it
+    --- exit 6
+    ");
     let_go(&fifo);
     assert_eq!(run.rest().1, 0);
 }

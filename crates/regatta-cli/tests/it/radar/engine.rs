@@ -6,6 +6,7 @@ use regatta_testkit::world::{World, task, text};
 use serde_json::Value;
 
 use super::{Crew, asked, counting_git, world};
+use crate::events::without_numbers;
 
 const QUICK: &str = "radar: { interval: 100ms }\n";
 
@@ -50,14 +51,19 @@ fn a_conflict_ahead_is_one_event_and_one_notification_however_long_it_lasts() {
     let (before, _) = at(&world).unwrap();
     until("and again", || at(&world).filter(|(now, _)| *now > before));
     assert_eq!(conflicts_told(&world), 1);
-    let events = world.regatta(["events", "--task", "a"]).exited(0).stdout;
-    assert!(events.contains("would conflict with b in nine.txt"), "{events}");
+    insta::assert_snapshot!(without_numbers(&world.regatta(["events", "--task", "a"]).shown()), @"
+    DATE CLOCK  a  enqueued
+    DATE CLOCK  a#1  claimed by HOST
+    DATE CLOCK  a#1  lane DIR/repo.lanes/a at HASH
+    DATE CLOCK  a#1  agent started, process PID
+    DATE CLOCK  a#1  would conflict with b in nine.txt
+    ");
     assert_eq!(crew.finish(), 0);
     let told = fs::read_to_string(&told).unwrap();
     let lines: Vec<Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert_eq!(lines.len(), 1, "{told}");
     assert_eq!((text(&lines[0]["kind"]), text(&lines[0]["task"])), ("conflict-ahead", "a"));
-    assert!(text(&lines[0]["text"]).contains("a would conflict with b in nine.txt"), "{told}");
+    insta::assert_snapshot!(text(&lines[0]["text"]), @"repo: a would conflict with b in nine.txt (sed -i s/^1/one/ nine.txt)");
 }
 
 #[test]
@@ -80,7 +86,7 @@ fn where_it_is_switched_off_nobody_looks_until_asked() {
 
 #[test]
 fn an_agent_is_told_at_its_next_attempt_if_that_is_wanted() {
-    for (tell, expected) in [("true", true), ("false", false)] {
+    for tell in [true, false] {
         let world = world();
         world.config(&format!("radar: {{ interval: 100ms, tell: {tell} }}\n"));
         let (first, stays) = (world.barrier("first"), world.barrier("stays"));
@@ -101,8 +107,23 @@ fn an_agent_is_told_at_its_next_attempt_if_that_is_wanted() {
         first.open();
         world.wait_state("again", "done");
         let guidance = fs::read_to_string(world.outside("guidance")).unwrap();
-        assert!(guidance.contains("Attempt 1 did not succeed"), "{guidance}");
-        assert_eq!(guidance.contains("- task other, in nine.txt"), expected, "{guidance}");
+        if tell {
+            insta::assert_snapshot!(guidance, @"
+            Attempt 1 did not succeed: the agent failed (exit 3)
+
+            What that attempt left is still in this working directory. Fix it and finish the task.
+
+            The work in this directory would conflict with other work in progress:
+            - task other, in nine.txt
+            The task that lands second must resolve the conflict. In those files, change only what your task needs; do not move or reformat anything else.
+            ");
+        } else {
+            insta::assert_snapshot!(guidance, @"
+            Attempt 1 did not succeed: the agent failed (exit 3)
+
+            What that attempt left is still in this working directory. Fix it and finish the task.
+            ");
+        }
         stays.open();
         assert_eq!(run.wait().code, 0);
     }
@@ -156,9 +177,12 @@ fn a_task_that_would_write_where_another_does_waits_and_says_so() {
     held      first writes src/**/*.rs
     next      `regatta run --resume DIR/plan.md` runs it, unless one is already running
     ");
-    let list = world.regatta(["list"]).exited(0).stdout;
-    let line = list.lines().find(|line| line.contains(" second ")).unwrap();
-    assert!(line.contains("pending") && line.ends_with(&format!("held: {why}")), "{list}");
+    insta::assert_snapshot!(world.regatta(["list"]).shown(), @"
+      TASK    STATE    TRY  AGENT  TIME  TITLE                                               NOW
+    ● first   running  1    sh  TIME  echo here >'DIR/first.arrive…
+    ○ second  pending  0    sh  TIME ago  echo second >second.txt                             held: first writes src/**/*.rs
+    ✓ third   landed   1    sh  TIME ago  echo third >third.txt
+    ");
     let listed: Value = serde_json::from_str(&world.regatta(["list", "--json"]).exited(0).stdout).unwrap();
     let second = listed.as_array().unwrap().iter().find(|task| task["id"] == "second").unwrap();
     assert_eq!(second["held"], why);

@@ -50,7 +50,7 @@ pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
     let names: Vec<String> = found.iter().map(|(path, _)| in_repo(root, path)).collect();
     match found.as_slice() {
         [(path, own)] => Document::load(root, path, own),
-        [] => Err(Refusal::not_found(format!("there is no PRD-{digits}*.md in {}", shown(root)))
+        [] => Err(Refusal::not_found(format!("there is no PRD-{digits}*.md in {}", root.display()))
             .hinted("write one, for example docs/prd/PRD-010-title.md, or omit --prd")),
         _ => Err(Refusal::usage(format!("PRD-{digits} could be {}", names.join(" or ")))
             .hinted("rename or remove all but one of them")),

@@ -71,7 +71,8 @@ fn markdown(dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
 }
 
 async fn no_file(project: &Project, text: &str) -> Refusal {
-    let Ok(id) = TaskId::parse(text) else {
+    let id = TaskId::parse(text).ok().filter(|_| !text.ends_with(".md"));
+    let Some(id) = id else {
         let shown = if text.is_empty() { "\"\"" } else { text };
         return Refusal::not_found(format!("there is no file {shown}"))
             .hinted("`regatta new ID` creates a task file");

@@ -167,6 +167,6 @@ pub(super) fn priority(n: i32) -> Result<i32, Refusal> {
 
 pub(super) fn verdict(text: &str) -> Result<Verdict, Refusal> {
     text.parse().map_err(|error: regatta_core::verdict::NoVerdict| {
-        refusal(format!("`verdict` {error}"), "pass, warn, block or unknown")
+        refusal(format!("`verdict` {error}"), "`unknown` if you cannot tell")
     })
 }

@@ -75,7 +75,7 @@ impl Server {
             epoch: None,
         };
         let entry = self.desk.crew.set_context(&request).await?;
-        Ok(Answer::said(format!("{} is in version {}", entry.key, entry.version), &entry))
+        Ok(Answer::said(format!("{} is now at version {}", entry.key, entry.version), &entry))
     }
 
     /// Read a value of the shared context.
@@ -83,7 +83,7 @@ impl Server {
     async fn get_context(&self, Parameters(args): Parameters<Get>) -> ToolResult {
         match self.store().context(&args.key).await? {
             Some(entry) => {
-                let text = format!("{} in version {}", entry.key, entry.version);
+                let text = format!("{}, version {}", entry.key, entry.version);
                 Ok(Answer::found(text, &ContextDocument::from(&entry)))
             }
             None => {

@@ -54,8 +54,8 @@ impl Server {
             && self.store().members().await?.iter().any(|member| member.is_there && member.name.is(&before))
         {
             return Err(refusal(
-                format!("this server speaks for {before} already"),
-                "a second member needs a server of its own, or speaks through `as`",
+                format!("this server already acts for {before}"),
+                "start another server for a second member, or name them with `as`",
             )
             .into());
         }

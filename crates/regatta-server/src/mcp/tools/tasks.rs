@@ -124,7 +124,7 @@ fn order(args: Enqueue) -> Result<Order, Refusal> {
     let ways = [args.prompt.is_some(), args.plan.is_some(), !args.files.is_empty()];
     if ways.iter().filter(|way| **way).count() != 1 {
         return Err(refusal(
-            "say exactly one of `prompt`, `plan` and `files`",
+            "give exactly one of `prompt`, `plan` and `files`",
             "`prompt` for one task, `plan` for the Markdown of several",
         ));
     }
