@@ -61,10 +61,8 @@ fn the_command_line_page_is_the_help_of_every_command() {
 fn write_command(text: &mut String, command: &mut clap::Command, name: &str) {
     // The global options are the same everywhere, so only the first command lists them.
     let is_first = name == "regatta";
-    let shown = command.clone().mut_args(|arg| match arg.is_global_set() && !is_first {
-        true => arg.hide(true),
-        false => arg,
-    });
+    let shown =
+        command.clone().mut_args(|arg| if arg.is_global_set() && !is_first { arg.hide(true) } else { arg });
     let help = shown.term_width(100).render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     let _ = write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim());

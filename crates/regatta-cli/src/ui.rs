@@ -85,9 +85,10 @@ impl Ui {
 
     /// Prints text from others: byte for byte into a pipe or a file, cleaned on a terminal.
     pub(crate) fn foreign(&self, bytes: &[u8]) {
-        match self.terminal || self.kept.is_some() {
-            true => self.out(&clean(&String::from_utf8_lossy(bytes))),
-            false => self.bytes(bytes),
+        if self.terminal || self.kept.is_some() {
+            self.out(&clean(&String::from_utf8_lossy(bytes)))
+        } else {
+            self.bytes(bytes)
         }
     }
 
@@ -143,10 +144,7 @@ impl Ui {
 
     /// `text` in a style's colour, if colours are on.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
-        match self.color {
-            true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
-            false => text.to_owned(),
-        }
+        if self.color { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
     }
 }
 
@@ -184,10 +182,7 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     }
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
-        match odd(c) {
-            true => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => escaped.push(c),
-        }
+        if odd(c) { escaped.push_str(&format!("\\u{:04x}", u32::from(c))) } else { escaped.push(c) }
     }
     Cow::Owned(escaped)
 }

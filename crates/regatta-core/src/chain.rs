@@ -121,10 +121,7 @@ pub fn decide(picture: &Picture) -> Vec<Action> {
         return vec![Action::SendBack(asks.link)];
     }
     let passed = !picture.links.is_empty() && picture.links.iter().all(|seen| seen.at == At::Passed);
-    match passed && picture.lands && edition.head.is_some() {
-        true => vec![Action::Land],
-        false => Vec::new(),
-    }
+    if passed && picture.lands && edition.head.is_some() { vec![Action::Land] } else { Vec::new() }
 }
 
 /// A link's opinion as its builder receives it: the summary, and the findings one by one.

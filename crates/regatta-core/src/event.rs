@@ -253,9 +253,10 @@ pub fn describe_unknown(fields: &serde_json::Map<String, serde_json::Value>) -> 
         .filter(|(name, _)| *name != "kind")
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
-    match rest.is_empty() {
-        true => format!("{kind} (recorded by a newer version of Regatta)"),
-        false => format!("{kind} (recorded by a newer version of Regatta): {}", rest.join(", ")),
+    if rest.is_empty() {
+        format!("{kind} (recorded by a newer version of Regatta)")
+    } else {
+        format!("{kind} (recorded by a newer version of Regatta): {}", rest.join(", "))
     }
 }
 

@@ -50,9 +50,10 @@ mod tests {
     async fn a_busy_store_is_waited_for_and_one_that_is_gone_is_given_up() {
         let begun = Instant::now();
         let answer = until_answered(|| async {
-            match begun.elapsed() < Duration::from_secs(3600) {
-                true => Err(StoreError::Busy("held".into())),
-                false => Ok(7),
+            if begun.elapsed() < Duration::from_secs(3600) {
+                Err(StoreError::Busy("held".into()))
+            } else {
+                Ok(7)
             }
         });
         assert_eq!(answer.await.unwrap(), 7);

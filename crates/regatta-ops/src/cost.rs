@@ -59,13 +59,12 @@ pub struct Cost {
 impl Project {
     /// What agents have used, and what is left of the budgets.
     pub async fn cost(&self, request: &CostRequest) -> Result<Cost, Refusal> {
-        let (rows, budgets) = match self.has_store() {
-            true => {
-                let store = self.store().await?;
-                require_plan(store.as_ref(), request.plan.as_deref()).await?;
-                (rows(store.as_ref(), request).await?, budgets(store.as_ref(), self).await?)
-            }
-            false => (Vec::new(), Vec::new()),
+        let (rows, budgets) = if self.has_store() {
+            let store = self.store().await?;
+            require_plan(store.as_ref(), request.plan.as_deref()).await?;
+            (rows(store.as_ref(), request).await?, budgets(store.as_ref(), self).await?)
+        } else {
+            (Vec::new(), Vec::new())
         };
         let mut total = CostRow::default();
         rows.iter().for_each(|row| total.add(row));

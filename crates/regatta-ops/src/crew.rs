@@ -45,10 +45,7 @@ impl Crew {
     /// Opens the store, creating it if missing.
     pub async fn open(project: &Project) -> Result<Self, Refusal> {
         // Creating a store asks git what is tracked; opening an existing one does not.
-        let store = match project.has_store() {
-            true => project.store().await?,
-            false => project.create_store().await?,
-        };
+        let store = if project.has_store() { project.store().await? } else { project.create_store().await? };
         Ok(Self::of(project, store))
     }
 

@@ -67,14 +67,13 @@ impl Project {
             Presence::Alive(info) => (DaemonState::Alive, Some(info)),
             Presence::Stalled(info) => (DaemonState::Stalled, Some(info)),
         };
-        let (counts, last) = match self.has_store() {
-            false => (Vec::new(), None),
-            true => {
-                let store = self.store().await?;
-                let seq = store.last_seq().await?;
-                let last = store.events(seq.saturating_sub(1), None, 1).await?;
-                (store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next())
-            }
+        let (counts, last) = if self.has_store() {
+            let store = self.store().await?;
+            let seq = store.last_seq().await?;
+            let last = store.events(seq.saturating_sub(1), None, 1).await?;
+            (store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next())
+        } else {
+            (Vec::new(), None)
         };
         Ok(DaemonStatusDocument {
             awake_at: info.as_ref().map(|info| info.awake_at),

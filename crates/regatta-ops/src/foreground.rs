@@ -101,10 +101,7 @@ impl ForegroundRequest {
             settings.no_land = self.no_land;
             settings.strict = self.strict;
         });
-        match has_errors(&loaded.diagnostics) {
-            true => Err(Refusal::diagnosed(loaded.diagnostics)),
-            false => Ok(loaded),
-        }
+        if has_errors(&loaded.diagnostics) { Err(Refusal::diagnosed(loaded.diagnostics)) } else { Ok(loaded) }
     }
 
     /// The files of this run, as they can be typed again.

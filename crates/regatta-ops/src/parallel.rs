@@ -126,9 +126,10 @@ impl Repositories {
             Some(found) => Ok(found),
             None => {
                 let missing: Vec<&str> = self.unreadable.iter().map(|(name, _)| name.as_str()).collect();
-                let hint = match missing.is_empty() {
-                    true => "`regatta task list` shows all tasks".to_owned(),
-                    false => format!("could not read: {}", missing.join(", ")),
+                let hint = if missing.is_empty() {
+                    "`regatta task list` shows all tasks".to_owned()
+                } else {
+                    format!("could not read: {}", missing.join(", "))
                 };
                 Err(Refusal::not_found(format!("No task: {id}")).hinted(hint))
             }
@@ -237,10 +238,7 @@ impl FoundTask<'_> {
     pub async fn serve_if_moving(&self, registry: &Registry) -> Result<Option<DaemonStarted>, Refusal> {
         let moving =
             [ParallelStatus::Running, ParallelStatus::AwaitingMerge].contains(&self.status(registry));
-        match moving && self.task.queue == MAIN_QUEUE {
-            true => self.repository.serve(None).await,
-            false => Ok(None),
-        }
+        if moving && self.task.queue == MAIN_QUEUE { self.repository.serve(None).await } else { Ok(None) }
     }
 
     /// Whether it was created and never started.

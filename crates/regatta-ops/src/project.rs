@@ -296,9 +296,10 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
                 Refusal::usage(format!("{shown} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
                     .hinted("save it as UTF-8")
             })?;
-            match path.file_name() == Some(ROOKERY_FILE.as_ref()) {
-                true => config::parse_rookery(&shown, &text),
-                false => config::parse(&shown, &text),
+            if path.file_name() == Some(ROOKERY_FILE.as_ref()) {
+                config::parse_rookery(&shown, &text)
+            } else {
+                config::parse(&shown, &text)
             }
         }
     };
@@ -306,9 +307,10 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     diagnostics.extend(config.apply_env(variables));
-    match has_errors(&diagnostics) {
-        true => Err(Refusal::diagnosed(diagnostics)),
-        false => Ok(ReadConfig { config, alone, file, warnings: diagnostics }),
+    if has_errors(&diagnostics) {
+        Err(Refusal::diagnosed(diagnostics))
+    } else {
+        Ok(ReadConfig { config, alone, file, warnings: diagnostics })
     }
 }
 

@@ -112,11 +112,10 @@ pub(crate) fn preflight_report(path: &Path) -> Result<(), Refusal> {
 /// Writes a report in the format of its file name.
 pub fn write_report(path: &Path, report: &Report) -> Result<(), Refusal> {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let text = match json {
-        true => {
-            serde_json::to_string_pretty(&report_document(report)).expect("our own values serialise") + "\n"
-        }
-        false => report.markdown(),
+    let text = if json {
+        serde_json::to_string_pretty(&report_document(report)).expect("our own values serialise") + "\n"
+    } else {
+        report.markdown()
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;

@@ -100,8 +100,9 @@ fn read_prompt(text: &str) -> Result<String, Refusal> {
         }
         text => text.to_owned(),
     };
-    match prompt.trim().is_empty() {
-        true => Err(Refusal::usage("the prompt is empty").hinted("say what to do: regatta add \"…\"")),
-        false => Ok(prompt),
+    if prompt.trim().is_empty() {
+        Err(Refusal::usage("the prompt is empty").hinted("say what to do: regatta add \"…\""))
+    } else {
+        Ok(prompt)
     }
 }

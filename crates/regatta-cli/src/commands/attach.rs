@@ -40,13 +40,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let document = project.attach(&request).await?;
     let AttachDocument { task_id: id, session_id: session, worktree_path: lane, .. } = &document;
     let editor = if args.open { Some(editor(&project)?) } else { None };
-    match ui.json {
-        true => ui.document(&document),
-        false => {
-            ui.line(format!("lane     {}", lane.display()));
-            ui.line(format!("session  {session} ({}, attempt {})", document.agent, document.attempt));
-            ui.line(&document.resume_command);
-        }
+    if ui.json {
+        ui.document(&document);
+    } else {
+        ui.line(format!("lane     {}", lane.display()));
+        ui.line(format!("session  {session} ({}, attempt {})", document.agent, document.attempt));
+        ui.line(&document.resume_command);
     }
     if document.running && !ui.quiet {
         let warning = ui.paint(Style::Wait, "warning:");

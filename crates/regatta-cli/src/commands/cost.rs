@@ -61,9 +61,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let project = Project::look(&global.options())?;
     let request = CostRequest { by: args.by.into(), since: args.since, plan: args.plan };
     let Cost { document, budgets } = project.cost(&request).await?;
-    match ui.json {
-        true => ui.document(&document),
-        false => draw(&document, &budgets, ui),
+    if ui.json {
+        ui.document(&document);
+    } else {
+        draw(&document, &budgets, ui);
     }
     Ok(Exit::Ok)
 }

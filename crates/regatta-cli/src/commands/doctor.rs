@@ -134,12 +134,8 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
     found.push(target(&project));
     found.extend(machine::state_dir(&project, args.fix));
     found.extend(agents::look(&project).await);
-    let store = match project.has_store() {
-        false => {
-            found.push(Finding::ok("store", "none yet; the first run makes it"));
-            None
-        }
-        true => match open_store(&project).await {
+    let store = if project.has_store() {
+        match open_store(&project).await {
             Ok((store, detail)) => {
                 found.push(Finding::ok("store", detail));
                 Some(store)
@@ -155,7 +151,10 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
                 });
                 None
             }
-        },
+        }
+    } else {
+        found.push(Finding::ok("store", "none yet; the first run makes it"));
+        None
     };
     if let Some(store) = &store {
         found.extend(lanes::sessions(&project, store.as_ref()).await?);

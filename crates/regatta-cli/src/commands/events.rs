@@ -31,10 +31,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let store = match args.follow && args.task.is_none() {
-        true => project.create_store().await?,
-        false if args.task.is_none() && !project.has_store() => return Ok(Exit::Ok),
-        false => project.store().await?,
+    let store = if args.follow && args.task.is_none() {
+        project.create_store().await?
+    } else if args.task.is_none() && !project.has_store() {
+        return Ok(Exit::Ok);
+    } else {
+        project.store().await?
     };
     let task = match &args.task {
         Some(text) => Some(find_task(store.as_ref(), text).await?.spec.id),

@@ -84,9 +84,10 @@ fn row(lane: &LaneDocument) -> Vec<String> {
 
 async fn path(project: &Project, task: &str, ui: &Ui) -> Result<Exit, Refusal> {
     let document = project.lane_path(task).await?;
-    match ui.json {
-        true => ui.document(&document),
-        false => ui.line(document.path.display().to_string()),
+    if ui.json {
+        ui.document(&document);
+    } else {
+        ui.line(document.path.display().to_string());
     }
     Ok(Exit::Ok)
 }

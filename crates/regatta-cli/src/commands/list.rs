@@ -50,10 +50,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         return watch(store.as_ref(), &project, &query, args.all, ui).await;
     }
     // Before the first run there is no store and no task.
-    let store = match project.has_store() {
-        true => Some(project.store().await?),
-        false => None,
-    };
+    let store = if project.has_store() { Some(project.store().await?) } else { None };
     if ui.json {
         return print_documents(store.as_deref(), &project, &query, ui).await;
     }
@@ -142,9 +139,10 @@ async fn watch(
             let text = if ui.json { String::new() } else { draw(&seen, ui) };
             let now = seen.into_documents();
             if last.as_ref() != Some(&now) {
-                match ui.json {
-                    true => ui.object(&now),
-                    false => ui.out(&format!("{text}\n")),
+                if ui.json {
+                    ui.object(&now);
+                } else {
+                    ui.out(&format!("{text}\n"));
                 }
                 last = Some(now);
             }

@@ -95,12 +95,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         seen: 0,
     };
     let wanted = args.attempt.unwrap_or(task.attempts);
-    match args.follow {
-        true => show.follow(wanted.max(1)).await?,
-        false if args.attempt.is_none() && args.lines.is_none() && task.attempts > 0 => {
-            show.whole(&task).await?;
-        }
-        false => show.once(&task, wanted).await?,
+    if args.follow {
+        show.follow(wanted.max(1)).await?;
+    } else if args.attempt.is_none() && args.lines.is_none() && task.attempts > 0 {
+        show.whole(&task).await?;
+    } else {
+        show.once(&task, wanted).await?;
     }
     Ok(Exit::Ok)
 }
@@ -159,9 +159,10 @@ impl<'a> Show<'a> {
             shown = true;
             if (attempts.len() > 1 || !prompts.is_empty()) && !self.args.raw {
                 let heading = Heading::new(attempt, &attempts[..place], &task.spec, &prompts, self.redactor);
-                match self.ui.json {
-                    true => self.ui.object(&heading.object()),
-                    false => self.ui.out(&(heading.lines(self.ui).join("\n") + "\n")),
+                if self.ui.json {
+                    self.ui.object(&heading.object())
+                } else {
+                    self.ui.out(&(heading.lines(self.ui).join("\n") + "\n"))
                 }
             }
             let mut reading = self.reading(attempt.n).await?;
@@ -169,10 +170,7 @@ impl<'a> Show<'a> {
             drain(&mut reading, &mut open(&path)?, &path)?;
             self.end(&mut reading, attempt.n, false).await?;
         }
-        match shown {
-            true => Ok(()),
-            false => self.once(task, task.attempts).await,
-        }
+        if shown { Ok(()) } else { self.once(task, task.attempts).await }
     }
 
     /// Shows attempt after attempt while they grow, until no more output can come without a user's action.
@@ -227,9 +225,10 @@ impl<'a> Show<'a> {
         let path = self.log(n).await?;
         let failed = |error: std::io::Error| Refusal::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
-        let begin = match self.goes_back() {
-            true => Back::new(&path).and_then(|back| back.begin()).map_err(failed)?,
-            false => 0,
+        let begin = if self.goes_back() {
+            Back::new(&path).and_then(|back| back.begin()).map_err(failed)?
+        } else {
+            0
         };
         let mut tail = open_at(&path, begin.max(reading.begin()))?;
         let mut stderr: Option<Tail> = None;

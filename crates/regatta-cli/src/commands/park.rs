@@ -56,12 +56,11 @@ fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, Refu
     } else if let (false, Ok(time)) = (text.contains(['-', 'T']), text.parse::<Time>()) {
         let on = |day: jiff::civil::Date| day.to_datetime(time).to_zoned(zone.clone());
         let today = on(here.date()).map_err(|_| wrong("does not exist in this time zone"))?;
-        match today > here {
-            true => millis(&today),
-            false => {
-                let tomorrow = here.date().checked_add(1.day()).map_err(|_| wrong("is too far away"))?;
-                millis(&on(tomorrow).map_err(|_| wrong("does not exist in this time zone"))?)
-            }
+        if today > here {
+            millis(&today)
+        } else {
+            let tomorrow = here.date().checked_add(1.day()).map_err(|_| wrong("is too far away"))?;
+            millis(&on(tomorrow).map_err(|_| wrong("does not exist in this time zone"))?)
         }
     } else if let Ok(at) = text.parse::<DateTime>() {
         millis(&at.to_zoned(zone.clone()).map_err(|_| wrong("does not exist in this time zone"))?)

@@ -56,17 +56,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if args.watch {
         return watch(&project, store, &only, ui).await;
     }
-    let sighting = match args.cached {
-        true => last_sighting(&project.repo.state_dir).map(|mut sighting| {
+    let sighting = if args.cached {
+        last_sighting(&project.repo.state_dir).map(|mut sighting| {
             restrict(&mut sighting, &only);
             sighting
-        }),
-        false => radar(&project, store.as_ref(), &only).await?,
+        })
+    } else {
+        radar(&project, store.as_ref(), &only).await?
     };
     let Some(sighting) = sighting else { return nothing(ui) };
-    match ui.json {
-        true => ui.document(&RadarDocument::from(&sighting)),
-        false => ui.out(&draw(&sighting, ui)),
+    if ui.json {
+        ui.document(&RadarDocument::from(&sighting));
+    } else {
+        ui.out(&draw(&sighting, ui));
     }
     let conflicts = sighting.findings.iter().any(|finding| finding.kind == Kind::Conflict);
     Ok(if args.exit_code && conflicts { Exit::Refused } else { Exit::Ok })
@@ -74,10 +76,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
 
 /// Shown if no agent ever ran here, or no scan was ever made.
 fn nothing(ui: &Ui) -> Result<Exit, Refusal> {
-    match ui.json {
-        true => ui.document(&serde_json::Value::Null),
-        false if ui.quiet => {}
-        false => ui.note("no task is running, and no scan has been made yet"),
+    if ui.json {
+        ui.document(&serde_json::Value::Null);
+    } else if !ui.quiet {
+        ui.note("no task is running, and no scan has been made yet");
     }
     Ok(Exit::Ok)
 }

@@ -32,9 +32,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     match project.reject(&RejectRequest { plan: args.id, why: args.why }).await? {
         Rejected::Again(planning) => work(*planning, ui).await,
         Rejected::Closed(document) => {
-            match ui.json {
-                true => ui.document(&document),
-                false => ui.line(format!("{} rejected; nothing was run", document.id)),
+            if ui.json {
+                ui.document(&document);
+            } else {
+                ui.line(format!("{} rejected; nothing was run", document.id));
             }
             Ok(Exit::Ok)
         }

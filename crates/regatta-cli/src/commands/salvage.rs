@@ -47,9 +47,10 @@ pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Re
         SalvageCommand::List => list(&project, ui),
         SalvageCommand::Show(which) => {
             let saved = project.salvage(&which.into()).await?;
-            match ui.json {
-                true => ui.document(&saved.document()),
-                false => diff::show(&saved.patch, DiffStyle::Patch, ui),
+            if ui.json {
+                ui.document(&saved.document());
+            } else {
+                diff::show(&saved.patch, DiffStyle::Patch, ui);
             }
             Ok(Exit::Ok)
         }
@@ -77,10 +78,10 @@ fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
         ]
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    match rows.is_empty() {
-        false => ui.out(&table(&["TASK", "N", "COMMIT", "SAVED", "WHY"], &rows)),
-        true if !ui.quiet => ui.note("there is no saved work"),
-        true => {}
+    if !rows.is_empty() {
+        ui.out(&table(&["TASK", "N", "COMMIT", "SAVED", "WHY"], &rows));
+    } else if !ui.quiet {
+        ui.note("there is no saved work");
     }
     Ok(Exit::Ok)
 }

@@ -46,13 +46,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let operator = operator(global).await?;
     let when = if args.now { When::Now } else { When::Next };
     let sent = operator.send(&SendRequest { task: args.task, text, when }).await?;
-    match ui.json {
-        true => ui.document(&sent),
-        false => {
-            ui.line(line(&sent, when));
-            if let (Some(hint), false) = (&sent.hint, ui.quiet) {
-                ui.line(hint);
-            }
+    if ui.json {
+        ui.document(&sent);
+    } else {
+        ui.line(line(&sent, when));
+        if let (Some(hint), false) = (&sent.hint, ui.quiet) {
+            ui.line(hint);
         }
     }
     Ok(Exit::Ok)

@@ -94,9 +94,10 @@ fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Ref
     let mut steps = Vec::new();
     for (path, text) in &place.files {
         let path = place.root.join(path);
-        steps.push(match args.remove {
-            true => files::take_away(&path, &place.root, args.dry_run)?,
-            false => files::put(&path, text, args.dry_run)?,
+        steps.push(if args.remove {
+            files::take_away(&path, &place.root, args.dry_run)?
+        } else {
+            files::put(&path, text, args.dry_run)?
         });
     }
     steps.extend(server(agent, args, scope, &repository, &place.root)?);

@@ -15,10 +15,7 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let counts = match project.has_store() {
-        true => project.store().await?.counts(None).await?,
-        false => Vec::new(),
-    };
+    let counts = if project.has_store() { project.store().await?.counts(None).await? } else { Vec::new() };
     let summary = SummaryDocument::new(counts.clone());
     if ui.json {
         ui.document(&summary);

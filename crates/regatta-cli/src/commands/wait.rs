@@ -61,10 +61,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let screen = ui.clone();
     let listener = Arc::new(move |document| show(&document, &named, &screen));
     let waited = operator.wait(&WaitRequest { tasks, granularity, timeout }, listener).await?;
-    Ok(match waited.late.is_empty() {
-        false => Exit::TimedOut,
-        true if waited.is_good() => Exit::Ok,
-        true => Exit::TaskFailed,
+    Ok(if !waited.late.is_empty() {
+        Exit::TimedOut
+    } else if waited.is_good() {
+        Exit::Ok
+    } else {
+        Exit::TaskFailed
     })
 }
 

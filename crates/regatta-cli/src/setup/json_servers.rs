@@ -112,9 +112,10 @@ fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
         _ => {}
     }
     let done = if remove { Done::Removed } else { Done::Written };
-    match remove {
-        true => servers.0.retain(|(name, _)| name != NAME),
-        false => servers.set(NAME, to_raw_value(&own()).expect("our own values serialise")),
+    if remove {
+        servers.0.retain(|(name, _)| name != NAME);
+    } else {
+        servers.set(NAME, to_raw_value(&own()).expect("our own values serialise"));
     }
     if servers.0.is_empty() && file.0.iter().all(|(name, _)| name == SERVERS) {
         return Ok(Change::To(None, done));

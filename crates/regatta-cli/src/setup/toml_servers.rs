@@ -30,9 +30,10 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refus
         Err(why) => return Ok(Step::kept(path, why)),
     };
     if !dry {
-        match text.is_empty() {
-            false => write(path, &text)?,
-            true => fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?,
+        if text.is_empty() {
+            fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?
+        } else {
+            write(path, &text)?
         }
     }
     Ok(Step::of(path, done))

@@ -100,12 +100,11 @@ pub(super) async fn message(
                 if let Some((why, hint)) = unread_for_ever(id, &task.state, task.queue == BOARD_QUEUE) {
                     return Err(Refusal::refused(why).hinted(hint));
                 }
-                then = match task.state.is_claimed() {
-                    true => {
-                        "; it reads the message with `regatta msg inbox`, or when its next attempt begins"
-                            .to_owned()
-                    }
-                    false => "; its agent receives the message when its next attempt begins".to_owned(),
+                then = if task.state.is_claimed() {
+                    "; it reads the message with `regatta msg inbox`, or when its next attempt begins"
+                        .to_owned()
+                } else {
+                    "; its agent receives the message when its next attempt begins".to_owned()
                 };
             }
         }

@@ -104,10 +104,7 @@ impl<'a> Follow<'a> {
         }
         let mut text: Vec<(Style, String)> = self.skip_ahead()?.into_iter().collect();
         let begin = self.tail.offset();
-        let lines = match text.is_empty() {
-            true => self.tail.next_lines().await?,
-            false => self.tail.ready_lines()?,
-        };
+        let lines = if text.is_empty() { self.tail.next_lines().await? } else { self.tail.ready_lines()? };
         let n_bytes = self.tail.offset().saturating_sub(begin);
         let began = Instant::now();
         text.extend(self.read(&lines));

@@ -98,9 +98,10 @@ pub(super) const CHANGING: [(&str, &str, Change); 6] = [
 
 /// The pressed keys. Over a slow line Esc and the next key may arrive as one; no key here uses Alt.
 pub(super) fn presses(key: KeyEvent) -> Vec<KeyEvent> {
-    match key.modifiers.contains(KeyModifiers::ALT) {
-        true => vec![KeyCode::Esc.into(), KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..key }],
-        false => vec![key],
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        vec![KeyCode::Esc.into(), KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..key }]
+    } else {
+        vec![key]
     }
 }
 

@@ -68,9 +68,10 @@ fn kills_at_random_moments_lose_nothing() {
                 let (task, pid) = &open[usize::try_from(dice.below(open.len() as u64)).unwrap_or(0)];
                 signal(*pid, "KILL");
                 *struck.entry(task.clone()).or_default() += 1;
-                match kind < 8 {
-                    true => killed.shims += 1,
-                    false => killed.agents += 1,
+                if kind < 8 {
+                    killed.shims += 1;
+                } else {
+                    killed.agents += 1;
                 }
                 total += 1;
             }

@@ -244,12 +244,11 @@ fn network(settings: &SandboxSettings) -> Net {
 fn home(rules: &mut Rules, settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) {
     let full = facts.level == Level::Full;
     let copies = full && facts.copies_home && settings.home == Home::Copy;
-    let (access, why) = match copies {
-        true => {
-            let (upper, work) = (facts.boxed.home_upper(), facts.boxed.home_work());
-            (PathAccess::Copy { upper, work }, "the home directory; changes are thrown away at the end")
-        }
-        false => (PathAccess::Read, "the home directory"),
+    let (access, why) = if copies {
+        let (upper, work) = (facts.boxed.home_upper(), facts.boxed.home_work());
+        (PathAccess::Copy { upper, work }, "the home directory; changes are thrown away at the end")
+    } else {
+        (PathAccess::Read, "the home directory")
     };
     // A home that is `/` cannot be replaced as a whole.
     if facts.home.parent().is_some() {

@@ -47,9 +47,10 @@ pub enum Read<T> {
 /// Reads the head of a request to a proxy.
 pub fn request(bytes: &[u8]) -> Read<Request> {
     let Some(end) = find(bytes, b"\r\n\r\n") else {
-        return match bytes.len() > MOST_HEAD {
-            true => Read::Bad("the head is longer than 64 KiB"),
-            false => Read::More,
+        return if bytes.len() > MOST_HEAD {
+            Read::Bad("the head is longer than 64 KiB")
+        } else {
+            Read::More
         };
     };
     if end > MOST_HEAD {

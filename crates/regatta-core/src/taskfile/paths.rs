@@ -14,9 +14,10 @@ pub(super) enum Spot {
 /// The error follows the path in the message: `"../../x" leaves the repository`.
 pub(super) fn locate(dir: &str, path: &str, repo_root: Option<&str>) -> Result<Spot, String> {
     let Some(root) = repo_root else {
-        return match path.starts_with('/') || dir.starts_with('/') {
-            true => Err("is absolute; write a relative path".to_owned()),
-            false => joined([dir, path]).map(Spot::Inside).ok_or_else(|| "leaves the repository".to_owned()),
+        return if path.starts_with('/') || dir.starts_with('/') {
+            Err("is absolute; write a relative path".to_owned())
+        } else {
+            joined([dir, path]).map(Spot::Inside).ok_or_else(|| "leaves the repository".to_owned())
         };
     };
     let absolute = if path.starts_with('/') {

@@ -244,10 +244,12 @@ fn culprit(scene: &Scene<'_>, list: &[usize], known: &mut dyn FnMut(&[usize]) ->
         }
         // Everything it builds on is green by itself, so it must be tested together with it.
         let without = &with[..with.len() - 1];
-        return match without.is_empty() || known(without) == Known::Green {
-            true => Blame::On(n),
-            false if known(without) == Known::Unknown => Blame::Unclear(without.to_vec()),
-            false => Blame::Nobody,
+        return if without.is_empty() || known(without) == Known::Green {
+            Blame::On(n)
+        } else if known(without) == Known::Unknown {
+            Blame::Unclear(without.to_vec())
+        } else {
+            Blame::Nobody
         };
     }
     Blame::Nobody

@@ -82,9 +82,10 @@ pub(crate) enum Begun {
 pub(crate) fn prepare(document: &Confinement) -> io::Result<(Start, Watch)> {
     let (reader, writer) = io::pipe()?;
     fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-    let (ours, theirs) = match net::ports(&document.network).is_empty() {
-        true => (None, None),
-        false => UnixStream::pair().map(|(ours, theirs)| (Some(ours), Some(theirs)))?,
+    let (ours, theirs) = if net::ports(&document.network).is_empty() {
+        (None, None)
+    } else {
+        UnixStream::pair().map(|(ours, theirs)| (Some(ours), Some(theirs)))?
     };
     let start = Start {
         document: inherited(in_memory("confinement", &serde_json::to_vec(document)?)?)?,

@@ -31,9 +31,10 @@ impl Repo {
         let places = ["refs/heads/", "refs/remotes/", "refs/tags/", "refs/regatta/salvage/"];
         let listed =
             self.real().args(["for-each-ref", "--format=%(refname)", &contains]).args(places).text()?;
-        let salvaged = match listed.lines().any(|holder| holder != name) {
-            true => None,
-            false => Some(save_commit(self, task, &tip)?.0),
+        let salvaged = if listed.lines().any(|holder| holder != name) {
+            None
+        } else {
+            Some(save_commit(self, task, &tip)?.0)
         };
         // Other commits held for the task are salvaged as well, unless another ref holds them.
         let mut edits = vec![RefEdit { name: name.clone(), new: None, old: Expect::Is(tip) }];

@@ -67,9 +67,10 @@ fn by_files(start: &Path, env: GitEnv) -> Option<Repo> {
     }
     let named = common_dir.file_name() == Some(".git".as_ref());
     let parent = common_dir.parent().filter(|_| named).map(Path::to_owned);
-    let (toplevel, main_worktree) = match git_dir == common_dir {
-        true => (toplevel.to_owned(), Some(toplevel.to_owned())),
-        false => (toplevel.to_owned(), parent.clone()),
+    let (toplevel, main_worktree) = if git_dir == common_dir {
+        (toplevel.to_owned(), Some(toplevel.to_owned()))
+    } else {
+        (toplevel.to_owned(), parent.clone())
     };
     let root = parent.unwrap_or_else(|| toplevel.clone());
     let state_dir = root.join(".regatta");

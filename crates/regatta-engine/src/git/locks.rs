@@ -42,12 +42,10 @@ pub(super) fn named_in(stderr: &str) -> Option<PathBuf> {
 /// Removes a lock that no process can hold. `edits` is the directory with the records of our own ref edits.
 pub(super) fn clear(lock: &Path, edits: Option<&Path>) -> bool {
     let Some((place, meta)) = place_of(lock) else { return false };
-    let allowed = match is_ours(&place) {
-        true => age(&meta) >= OURS_AFTER,
-        false => {
-            age(&meta) >= USERS_AFTER
-                && edits.is_some_and(|edits| ref_edits::left_behind(edits, &place, &meta))
-        }
+    let allowed = if is_ours(&place) {
+        age(&meta) >= OURS_AFTER
+    } else {
+        age(&meta) >= USERS_AFTER && edits.is_some_and(|edits| ref_edits::left_behind(edits, &place, &meta))
     };
     allowed && !may_be_held(&place, &meta) && remove(&place, &meta)
 }

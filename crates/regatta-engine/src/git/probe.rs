@@ -135,9 +135,10 @@ pub(crate) fn touched(
         };
         last.insert(String::from_utf8_lossy(path).into_owned(), touch);
     }
-    match found.len() == steps.len() {
-        true => Ok(found),
-        false => Err(odd("git diff-tree", "another number of answers than of questions")),
+    if found.len() == steps.len() {
+        Ok(found)
+    } else {
+        Err(odd("git diff-tree", "another number of answers than of questions"))
     }
 }
 

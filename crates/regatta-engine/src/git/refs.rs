@@ -125,9 +125,12 @@ impl Repo {
             .env("GIT_COMMITTER_NAME", &who.name)
             .env("GIT_COMMITTER_EMAIL", &who.email)
             .stdin(script);
-        let read = |name: &str| match git_dir == self.common_dir {
-            true => self.read_ref(name),
-            false => read_files_ref(git_dir, name, 0, read_plain),
+        let read = |name: &str| {
+            if git_dir == self.common_dir {
+                self.read_ref(name)
+            } else {
+                read_files_ref(git_dir, name, 0, read_plain)
+            }
         };
         let mut ran = self.recorded(&command)?;
         for _ in 1..KILLED_TRIES {

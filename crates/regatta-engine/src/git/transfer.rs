@@ -62,9 +62,10 @@ impl Work {
                 let command = self.bare_with(to).borrowing(behind).env("GIT_NO_LAZY_FETCH", "1");
                 command.durable().set("core.fsyncMethod=batch").reading_from(pack)
             };
-            let command = match count > MAX_LOOSE {
-                true => writing().args(["index-pack", "--stdin", "--strict", "--fix-thin"]),
-                false => writing().args(["unpack-objects", "-q", "--strict"]),
+            let command = if count > MAX_LOOSE {
+                writing().args(["index-pack", "--stdin", "--strict", "--fix-thin"])
+            } else {
+                writing().args(["unpack-objects", "-q", "--strict"])
             };
             let ran = command.run()?;
             if ran.code != Some(0) {

@@ -104,9 +104,10 @@ impl Work {
             .cwd(place.worktree);
         // An agent in a lane can set every time of a file except the time of its last change.
         let strict = ["core.trustctime=true", "core.checkStat=default", "core.untrackedCache=false"];
-        Ok(match self.is_users(place.index) {
-            true => command,
-            false => strict.into_iter().fold(command, GitCommand::set),
+        Ok(if self.is_users(place.index) {
+            command
+        } else {
+            strict.into_iter().fold(command, GitCommand::set)
         })
     }
 

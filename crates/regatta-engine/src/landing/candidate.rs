@@ -115,9 +115,10 @@ fn rebase(
         if merged == tree {
             continue;
         }
-        let message = match commit.oid == last.oid {
-            true => with_trailers(&commit.message, &request.trailers),
-            false => commit.message.clone(),
+        let message = if commit.oid == last.oid {
+            with_trailers(&commit.message, &request.trailers)
+        } else {
+            commit.message.clone()
         };
         onto = write_commit(
             work,

@@ -38,14 +38,13 @@ impl Train {
         // A car that has waited for the user is checked repeatedly: it takes the user's index lock only if it can move
         // by now. With a push this is checked first, too: a push cannot be undone.
         let has_waited = self.remote.is_some() || self.ctx.memory.train.ledger().has_waited(&cars);
-        let seen = match has_waited {
-            true => {
-                let request = request.clone();
-                self.ctx
-                    .blocking(move |ctx| in_the_way(&ctx.repository.repo, &ctx.repository.work, &request))
-                    .await?
-            }
-            false => None,
+        let seen = if has_waited {
+            let request = request.clone();
+            self.ctx
+                .blocking(move |ctx| in_the_way(&ctx.repository.repo, &ctx.repository.work, &request))
+                .await?
+        } else {
+            None
         };
         if let Some(Published::WaitingForCheckout { worktree, paths, why }) = seen {
             return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;

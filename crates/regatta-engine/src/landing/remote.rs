@@ -84,10 +84,13 @@ pub(super) fn standing(
         (Some(local), Some(remote)) if ctx.repository.work.is_ancestor(&remote, &local)? => {
             RemoteStanding::On(Some(local))
         }
-        (Some(local), Some(remote)) => match ctx.repository.work.is_ancestor(&local, &remote)? {
-            true => RemoteStanding::On(Some(remote)),
-            false => RemoteStanding::Diverged { remote },
-        },
+        (Some(local), Some(remote)) => {
+            if ctx.repository.work.is_ancestor(&local, &remote)? {
+                RemoteStanding::On(Some(remote))
+            } else {
+                RemoteStanding::Diverged { remote }
+            }
+        }
     })
 }
 

@@ -165,9 +165,10 @@ impl Train {
             Ok(Gate::Stopped) => return Ok(()),
             Ok(Gate::Trouble { why }) => return self.trouble(&why).await,
             Err(LandError::Git(error)) => {
-                return match self.gets_up(&error, &test.gc).await? {
-                    true => Ok(()),
-                    false => self.trouble(&with_causes(&error)).await,
+                return if self.gets_up(&error, &test.gc).await? {
+                    Ok(())
+                } else {
+                    self.trouble(&with_causes(&error)).await
                 };
             }
             Err(error) => return Err(error),

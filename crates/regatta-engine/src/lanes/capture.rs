@@ -94,9 +94,10 @@ impl Lanes {
         }
         let n_paths = uncommitted.gone.len() + uncommitted.there.len();
         if n_paths > MOST_PATHS || bytes > MOST_BYTES {
-            let why = match n_paths > MOST_PATHS {
-                true => format!("{n_paths} uncommitted files are too many to read"),
-                false => format!("{} MB in uncommitted files are too many to read", bytes >> 20),
+            let why = if n_paths > MOST_PATHS {
+                format!("{n_paths} uncommitted files are too many to read")
+            } else {
+                format!("{} MB in uncommitted files are too many to read", bytes >> 20)
             };
             return Ok(uncommitted.named(&self.head_aside(lane, head, quarantine)?, why));
         }

@@ -104,9 +104,10 @@ impl Lanes {
         let who = self.work.identity();
         let mut env = self.repo.env.variables().to_vec();
         let date = format!("{} +0000", at.seconds());
-        let places = match lane.own {
-            true => self.own_hook_places(lane),
-            false => self.work.child_env(&lane.path, &lane.git_dir, head)?,
+        let places = if lane.own {
+            self.own_hook_places(lane)
+        } else {
+            self.work.child_env(&lane.path, &lane.git_dir, head)?
         };
         env.extend(places.into_iter().map(|(name, path)| (name.into(), path.into_os_string())));
         let said = [

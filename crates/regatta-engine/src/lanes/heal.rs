@@ -77,10 +77,10 @@ impl Lanes {
         if is_gone {
             // A link or a file in its place is set aside, never followed. Files restored by a killed healing are
             // removed: files still missing could not be distinguished from deleted ones.
-            match record.healing {
-                true => self.trash(&lane.path)?,
-                false if lane.path.symlink_metadata().is_ok() => self.keep_aside(&lane.path)?,
-                false => {}
+            if record.healing {
+                self.trash(&lane.path)?
+            } else if lane.path.symlink_metadata().is_ok() {
+                self.keep_aside(&lane.path)?
             }
             self.save_record(&lane.task, &LaneRecord { healing: true, ..record.clone() })?;
             fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;

@@ -47,9 +47,10 @@ impl Lanes {
         // What Regatta's own git saw before any agent started: files untouched since need not be read.
         let manifest = self.load_record(&lane.task)?.is_some_and(|record| record.filled.is_some());
         let has_manifest = manifest && copy_index(&self.index_copy(&lane.task), scratch)?.is_some();
-        let merged = match has_manifest {
-            true => git()?.args(["read-tree", "-i", "-m"]).arg(head).run()?.code == Some(0),
-            false => false,
+        let merged = if has_manifest {
+            git()?.args(["read-tree", "-i", "-m"]).arg(head).run()?.code == Some(0)
+        } else {
+            false
         };
         if !merged {
             fs::remove_file(scratch).ok();
@@ -92,15 +93,14 @@ impl Lanes {
             copy_index(&lane.git_dir.join("index"), copy)?;
             self.share_split_index(lane)?;
         }
-        let git = || match lane.own {
-            true => {
-                let objects = self.work.objects_dir();
-                let place = CommandPlace { worktree: &lane.path, index: copy, objects: &objects, head: None };
-                Ok(self.work.at_place(&place)?.borrowing(self.stores_of(lane)))
+        let git = || {
+            if !lane.own {
+                let command = self.repo.real_in(&lane.git_dir).env("GIT_WORK_TREE", &lane.path);
+                return Ok::<_, GitError>(command.cwd(&lane.path));
             }
-            false => Ok::<_, GitError>(
-                self.repo.real_in(&lane.git_dir).env("GIT_WORK_TREE", &lane.path).cwd(&lane.path),
-            ),
+            let objects = self.work.objects_dir();
+            let place = CommandPlace { worktree: &lane.path, index: copy, objects: &objects, head: None };
+            Ok(self.work.at_place(&place)?.borrowing(self.stores_of(lane)))
         };
         let flags = ["--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--ita-visible-in-index"];
         let listed = git()?.arg("diff-index").args(flags).arg(head).arg("--").bytes()?;

@@ -43,10 +43,7 @@ impl Lane {
 
     /// The commit of HEAD, read from its files; `None` on a branch without a commit.
     pub(super) fn load_head(&self) -> Result<Option<Oid>, GitError> {
-        match self.own {
-            true => read_head_in(&self.git_dir),
-            false => crate::git::head_oid(&self.repo, &self.git_dir),
-        }
+        if self.own { read_head_in(&self.git_dir) } else { crate::git::head_oid(&self.repo, &self.git_dir) }
     }
 
     pub(super) fn load_head_ref(&self) -> Result<HeadRef, GitError> {

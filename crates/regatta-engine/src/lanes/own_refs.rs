@@ -54,20 +54,15 @@ impl Lanes {
         let begun_with = self.load_record(&lane.task)?.and_then(|record| record.refs);
         let packed = read_plain(&lane.git_dir.join("packed-refs"), u64::MAX - 1)?.unwrap_or_default();
         let own = |name: &str| !name.starts_with("refs/replace/");
-        let mut tips: BTreeMap<String, Oid> = match begun_with == Some(super::own::digest(&packed)) {
+        let mut tips: BTreeMap<String, Oid> = if begun_with == Some(super::own::digest(&packed)) {
             // Git writes what it moves into a file of its own.
-            true => refs
-                .loose()
-                .filter(|(name, _)| own(name))
-                .map(|(n, oid)| (n.to_owned(), oid.clone()))
-                .collect(),
-            false => {
-                let project = RefList::of_project(&self.repo)?;
-                let theirs = project.all();
-                let moved =
-                    refs.all().into_iter().filter(|(name, oid)| own(name) && theirs.get(name) != Some(oid));
-                moved.map(|(name, oid)| (name.to_owned(), oid.clone())).collect()
-            }
+            refs.loose().filter(|(name, _)| own(name)).map(|(n, oid)| (n.to_owned(), oid.clone())).collect()
+        } else {
+            let project = RefList::of_project(&self.repo)?;
+            let theirs = project.all();
+            let moved =
+                refs.all().into_iter().filter(|(name, oid)| own(name) && theirs.get(name) != Some(oid));
+            moved.map(|(name, oid)| (name.to_owned(), oid.clone())).collect()
         };
         let log = read_plain(&lane.git_dir.join("logs/refs/stash"), MAX_LOG)?.unwrap_or_default();
         for (n, stash) in parse_stash_log(&String::from_utf8_lossy(&log)).into_iter().enumerate() {

@@ -68,9 +68,10 @@ impl Lanes {
             let file = aside.join(name);
             fs::write(&file, content).map_err(io("write", &file))?;
         }
-        let refs = match lane.own {
-            true => Some(self.make_own(&aside.join(super::own::OWN), &lane.git_dir, head)?),
-            false => None,
+        let refs = if lane.own {
+            Some(self.make_own(&aside.join(super::own::OWN), &lane.git_dir, head)?)
+        } else {
+            None
         };
         let mut result = Ok(());
         for _ in 0..RENAME_TRIES {

@@ -45,10 +45,7 @@ impl Lanes {
 
     /// A commit of the lane that the project's store has: its HEAD, or the newest one that was taken over.
     pub(crate) fn kept_head(&self, lane: &Lane) -> Result<Oid, GitError> {
-        match lane.own {
-            true => Ok(self.known_head(lane).unwrap_or_else(|| lane.base.clone())),
-            false => lane.head(),
-        }
+        if lane.own { Ok(self.known_head(lane).unwrap_or_else(|| lane.base.clone())) } else { lane.head() }
     }
 
     /// Every path that differs from the lane's base, committed or not.

@@ -189,9 +189,10 @@ impl Teller {
         if before.seq >= seq {
             return Ok(());
         }
-        match self.deliver(settings, told).await {
-            true => turn.remember(SinkPosition { seq, ..before })?,
-            false => return Err(Stop::Cut(left)),
+        if self.deliver(settings, told).await {
+            turn.remember(SinkPosition { seq, ..before })?;
+        } else {
+            return Err(Stop::Cut(left));
         }
         self.read = self.read.max(seq);
         Ok(())

@@ -172,9 +172,10 @@ pub fn sweep(run_id: &str) -> usize {
 
 /// The child of a namespace's first process that has this number inside.
 pub(crate) fn child_numbered(first: u32, inside: u32) -> Option<u32> {
-    let children = match has_children_file() {
-        true => children(first),
-        false => all_parents().into_iter().filter(|pair| pair.1 == first).map(|pair| pair.0).collect(),
+    let children = if has_children_file() {
+        children(first)
+    } else {
+        all_parents().into_iter().filter(|pair| pair.1 == first).map(|pair| pair.0).collect()
     };
     let inner = |pid: u32| -> Option<u32> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -270,10 +270,12 @@ impl Looking {
         let mut findings = Vec::new();
         for (a, b, meeting) in met {
             let (one, other) = (head(Some(a)), head(b));
-            let outcome = match may_merge(a, b, &meeting) {
-                true if one == other => Some(Outcome::Clean),
-                true => memory.outcome(one, other).cloned(),
-                false => None,
+            let outcome = if !may_merge(a, b, &meeting) {
+                None
+            } else if one == other {
+                Some(Outcome::Clean)
+            } else {
+                memory.outcome(one, other).cloned()
             };
             let with = match b {
                 Some(b) => Other::Task(placed[b].found.subject.task.clone()),

@@ -22,9 +22,12 @@ impl Begins {
         }
         for shape in &SHAPES {
             let [a, b, c, ..] = *shape.prefix.as_bytes() else { continue };
-            let cases = |byte: u8| match shape.keep_prefix {
-                true => [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()],
-                false => [byte, byte],
+            let cases = |byte: u8| {
+                if shape.keep_prefix {
+                    [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()]
+                } else {
+                    [byte, byte]
+                }
             };
             for first in cases(a) {
                 for second in cases(b) {

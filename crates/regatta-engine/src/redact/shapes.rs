@@ -84,9 +84,10 @@ impl Shape {
     pub(super) fn find(&'static self, rest: &[u8], at_end: bool) -> FoundSecret {
         let prefix = self.prefix.as_bytes();
         let common = rest.len().min(prefix.len());
-        let same = match self.keep_prefix {
-            true => rest[..common].eq_ignore_ascii_case(&prefix[..common]),
-            false => rest[..common] == prefix[..common],
+        let same = if self.keep_prefix {
+            rest[..common].eq_ignore_ascii_case(&prefix[..common])
+        } else {
+            rest[..common] == prefix[..common]
         };
         if !same {
             return FoundSecret::Nothing;

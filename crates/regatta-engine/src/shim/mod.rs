@@ -251,10 +251,8 @@ fn command(
     };
     let stdout = pipes.add_roomy(append(&args.stdout)?).map_err(|error| at(&args.stdout, error))?;
     // Two streams into one file stay in order only through one pipe.
-    let stderr = match args.stderr == args.stdout {
-        true => stdout.try_clone(),
-        false => pipes.add(append(&args.stderr)?),
-    };
+    let stderr =
+        if args.stderr == args.stdout { stdout.try_clone() } else { pipes.add(append(&args.stderr)?) };
     let stderr = stderr.map_err(|error| at(&args.stderr, error))?;
     let mut command = match confine {
         None => {

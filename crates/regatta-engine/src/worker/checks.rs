@@ -30,9 +30,10 @@ impl Worker {
         tree: &Oid,
     ) -> Result<Option<String>, WorkerError> {
         let limit = self.claim.spec.limits.total.unwrap_or(CHECK_LIMIT);
-        let before = match self.claim.spec.checks.is_empty() {
-            true => Vec::new(),
-            false => until_answered(|| self.ctx.services.store.attempts(&self.claim.task)).await?,
+        let before = if self.claim.spec.checks.is_empty() {
+            Vec::new()
+        } else {
+            until_answered(|| self.ctx.services.store.attempts(&self.claim.task)).await?
         };
         let mut clean: Option<Leased> = None;
         for (n, command) in self.claim.spec.checks.clone().into_iter().enumerate() {

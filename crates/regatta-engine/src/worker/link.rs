@@ -139,9 +139,10 @@ impl Worker {
             let last = attempts.iter().rev().find(|attempt| attempt.judged == self.record.judged);
             lines.extend(last.into_iter().flat_map(|last| checks(last, "verify")));
         }
-        Ok(match lines.is_empty() {
-            true => "No checks were run.".to_owned(),
-            false => format!("Checks that were run on it:\n\n{}", lines.join("\n")),
+        Ok(if lines.is_empty() {
+            "No checks were run.".to_owned()
+        } else {
+            format!("Checks that were run on it:\n\n{}", lines.join("\n"))
         })
     }
 

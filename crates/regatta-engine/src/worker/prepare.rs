@@ -223,9 +223,8 @@ impl Worker {
         let task = self.claim.task.clone();
         let read_only = self.claim.spec.read_only;
         let lane = self
-            .blocking(move |ctx| match read_only {
-                true => ctx.repository.lanes.find_reader(&task, &base),
-                false => reopen(ctx, &task),
+            .blocking(move |ctx| {
+                if read_only { ctx.repository.lanes.find_reader(&task, &base) } else { reopen(ctx, &task) }
             })
             .await?;
         Ok(lane.map(|lane| Site { lane, run_dir }))

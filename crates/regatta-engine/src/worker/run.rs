@@ -125,9 +125,10 @@ impl Worker {
     /// What to know besides the task itself: how the last attempt failed, and whose work conflicts.
     async fn guidance(&self) -> Option<String> {
         let failure = super::gather::guidance(&self.history);
-        let counsel = match self.ctx.settings.config.radar.tell {
-            true => radar::counsel(&self.ctx, &self.claim.task).await,
-            false => None,
+        let counsel = if self.ctx.settings.config.radar.tell {
+            radar::counsel(&self.ctx, &self.claim.task).await
+        } else {
+            None
         };
         match (failure, counsel) {
             (Some(failure), Some(counsel)) => Some(format!("{failure}\n{counsel}")),

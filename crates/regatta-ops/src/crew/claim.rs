@@ -63,9 +63,10 @@ impl Crew {
             Pick::Next => next(store, &member).await?.ok_or_else(|| nothing(&member))?,
         };
         let (id, attempt) = (&taken.claim.task, taken.claim.attempt);
-        let lane: Option<PathBuf> = match request.lane {
-            true => Some(lane::make(&self.project, &self.store, &member, &taken.claim).await?),
-            false => None,
+        let lane: Option<PathBuf> = if request.lane {
+            Some(lane::make(&self.project, &self.store, &member, &taken.claim).await?)
+        } else {
+            None
         };
         Ok(ClaimDocument { task: self.task(id).await?, attempt, token: taken.token, lane })
     }

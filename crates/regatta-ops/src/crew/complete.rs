@@ -87,9 +87,10 @@ async fn end(
     let outcome = match verdict {
         Verdict::Pass | Verdict::Warn => Outcome::Done { head: None },
         Verdict::Block | Verdict::Unknown => {
-            let detail = match request.result.is_empty() {
-                true => format!("{} said {verdict}", member.name),
-                false => request.result.clone(),
+            let detail = if request.result.is_empty() {
+                format!("{} said {verdict}", member.name)
+            } else {
+                request.result.clone()
             };
             Outcome::Block { reason: BlockReason::Verdict, detail }
         }

@@ -91,9 +91,10 @@ impl Crew {
             node: request.node()?,
             lease: request.lease(),
         };
-        match request.wait && request.role.is_leader() {
-            true => take_the_lead(self.store(), &member).await?,
-            false => register(self.store(), &member).await?,
+        if request.wait && request.role.is_leader() {
+            take_the_lead(self.store(), &member).await?;
+        } else {
+            register(self.store(), &member).await?;
         }
         there(&self.store.members().await?, &request.name)
     }

@@ -152,11 +152,10 @@ async fn remove_lane(found: &FoundTask<'_>, force: bool) -> Result<(bool, Vec<St
         Retired::NoLane => Ok((false, Vec::new())),
         Retired::Removed { salvaged } => Ok((true, salvaged.into_iter().map(|saved| saved.name).collect())),
         Retired::Kept(why) => {
-            Err(Refusal::refused(format!("the worktree of {id} is kept: {why}")).hinted(match force {
-                true => format!(
-                    "Regatta cannot save this; handle it by hand (`regatta task status --task-id {id}`)"
-                ),
-                false => "--force saves it under refs/regatta/salvage/ and removes the worktree".to_owned(),
+            Err(Refusal::refused(format!("the worktree of {id} is kept: {why}")).hinted(if force {
+                format!("Regatta cannot save this; handle it by hand (`regatta task status --task-id {id}`)")
+            } else {
+                "--force saves it under refs/regatta/salvage/ and removes the worktree".to_owned()
             }))
         }
     }

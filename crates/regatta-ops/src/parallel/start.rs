@@ -76,9 +76,10 @@ impl ParallelOptions {
 }
 
 pub(super) fn require_prompt(prompt: &str) -> Result<(), Refusal> {
-    match prompt.trim().is_empty() {
-        true => Err(Refusal::usage("the prompt is empty").hinted("say what to do: --prompt \"…\"")),
-        false => Ok(()),
+    if prompt.trim().is_empty() {
+        Err(Refusal::usage("the prompt is empty").hinted("say what to do: --prompt \"…\""))
+    } else {
+        Ok(())
     }
 }
 

@@ -109,9 +109,10 @@ impl Project {
         }
         let operator = Operator::of(self, store).await?;
         let enqueued = Enqueued { operator, tasks: loaded.tasks, warnings: loaded.diagnostics };
-        Ok(match before && !present.is_empty() {
-            true => Approved::Before { enqueued, tasks: present },
-            false => Approved::Enqueued(enqueued),
+        Ok(if before && !present.is_empty() {
+            Approved::Before { enqueued, tasks: present }
+        } else {
+            Approved::Enqueued(enqueued)
         })
     }
 }

@@ -59,10 +59,7 @@ impl Operator {
 
     /// Cancels one task and returns when none of its processes runs any more.
     pub async fn call_off(&self, task: &TaskRecord) -> Result<(), Refusal> {
-        match cancel(self.store.as_ref(), task).await? {
-            true => Ok(()),
-            false => wait(self.store.as_ref(), task).await,
-        }
+        if cancel(self.store.as_ref(), task).await? { Ok(()) } else { wait(self.store.as_ref(), task).await }
     }
 }
 
@@ -82,10 +79,8 @@ async fn cancel(store: &dyn Store, task: &TaskRecord) -> Result<bool, Refusal> {
     let mut held = task.state.is_claimed();
     // The task may be claimed or released in between; then the other operation is needed.
     for _ in 0..3 {
-        let operation = match held {
-            true => Operation::AskCancel { by: by.clone() },
-            false => Operation::Cancel { by: by.clone() },
-        };
+        let operation =
+            if held { Operation::AskCancel { by: by.clone() } } else { Operation::Cancel { by: by.clone() } };
         match store.operate(id, &operation, &RequestId::fresh(), at).await {
             Ok(()) => return Ok(!held),
             Err(StoreError::Refused(_)) => {}

@@ -131,16 +131,14 @@ async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded,
     if !has_errors(&loaded.diagnostics) {
         return Ok(loaded);
     }
-    let known = match project.has_store() {
-        true => project.store().await?.briefs(&TaskQuery::default()).await?,
-        false => Vec::new(),
+    let known = if project.has_store() {
+        project.store().await?.briefs(&TaskQuery::default()).await?
+    } else {
+        Vec::new()
     };
     let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.id).collect();
     let loaded = parse_for_daemon(project, files, &known);
-    match has_errors(&loaded.diagnostics) {
-        true => Err(Refusal::diagnosed(loaded.diagnostics)),
-        false => Ok(loaded),
-    }
+    if has_errors(&loaded.diagnostics) { Err(Refusal::diagnosed(loaded.diagnostics)) } else { Ok(loaded) }
 }
 
 /// Parses files for the daemon: tasks land only if a setting says so.

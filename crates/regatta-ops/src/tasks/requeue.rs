@@ -69,10 +69,7 @@ pub(super) async fn restart(
     }
     // Work that conflicted would conflict again.
     let conflicted = matches!(task.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });
-    let salvaged = match lane == Lane::Fresh || conflicted {
-        true => clear_lane(operator, id).await?,
-        false => None,
-    };
+    let salvaged = if lane == Lane::Fresh || conflicted { clear_lane(operator, id).await? } else { None };
     let at = clock::now();
     if operator.takers.is_abandoned(&task.queue) {
         let tasks = with_dependents(operator, task).await?;

@@ -47,12 +47,14 @@ pub async fn retire_lane(
         Retired::NoLane => return Err(no_lane(id)),
         Retired::Kept(why) => {
             let error = Refusal::refused(format!("the lane of {id} stays: {why}"));
-            return Err(error.hinted(match force_salvage {
-                true => format!("Regatta cannot save this; handle it by hand (`regatta lane path {id}`)"),
-                false => format!(
+            let hint = if force_salvage {
+                format!("Regatta cannot save this; handle it by hand (`regatta lane path {id}`)")
+            } else {
+                format!(
                     "`regatta diff {id}` shows its work; `regatta lane retire --force-salvage {id}` saves it and removes the lane"
-                ),
-            }));
+                )
+            };
+            return Err(error.hinted(hint));
         }
         Retired::Removed { salvaged } => salvaged.map(|salvage| salvage.name),
     };
@@ -67,10 +69,7 @@ pub async fn retire_lane(
 
 /// The task, even if only its lane is left.
 pub async fn whose(project: &Project, text: &str) -> Result<(TaskId, Option<Arc<dyn Store>>), Refusal> {
-    let store = match project.has_store() {
-        true => Some(project.store().await?),
-        false => None,
-    };
+    let store = if project.has_store() { Some(project.store().await?) } else { None };
     let found = match &store {
         Some(store) => find_task(store.as_ref(), text).await,
         None => Err(Refusal::not_found(format!("there is no task {text:?}"))),

@@ -107,13 +107,12 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
         let (scheme, rest) = value.split_at_checked("bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
     });
-    match given.is_some_and(|given| is_same(given, guard.token.as_bytes())) {
-        true => next.run(request).await,
-        false => {
-            let why = "this server needs its token: send `Authorization: Bearer TOKEN`; the server printed the path of the token file when it started\n";
-            let headers = [(header::WWW_AUTHENTICATE, "Bearer"), (header::CONNECTION, "close")];
-            (StatusCode::UNAUTHORIZED, headers, why).into_response()
-        }
+    if given.is_some_and(|given| is_same(given, guard.token.as_bytes())) {
+        next.run(request).await
+    } else {
+        let why = "this server needs its token: send `Authorization: Bearer TOKEN`; the server printed the path of the token file when it started\n";
+        let headers = [(header::WWW_AUTHENTICATE, "Bearer"), (header::CONNECTION, "close")];
+        (StatusCode::UNAUTHORIZED, headers, why).into_response()
     }
 }
 

@@ -20,12 +20,13 @@ pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Ref
 
 /// A text that is not too long.
 pub(super) fn bounded(field: &str, text: String, most: usize) -> Result<String, Refusal> {
-    match text.len() > most {
-        true => Err(refusal(
+    if text.len() > most {
+        Err(refusal(
             format!("`{field}` has {} bytes; at most {most} are allowed", text.len()),
             "write the text to a file and give its path",
-        )),
-        false => Ok(text),
+        ))
+    } else {
+        Ok(text)
     }
 }
 

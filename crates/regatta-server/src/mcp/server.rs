@@ -70,9 +70,10 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.to_string();
         if !self.tools.has_route(&name) {
-            let why = match Self::all_tools().has_route(&name) {
-                true => self.authority.refusal(&name),
-                false => format!("there is no tool {name:?}"),
+            let why = if Self::all_tools().has_route(&name) {
+                self.authority.refusal(&name)
+            } else {
+                format!("there is no tool {name:?}")
             };
             return Refused::from(refusal(why, "tools/list shows the tools")).into_call_tool_result();
         }

@@ -196,12 +196,13 @@ impl Chosen {
                 format!(" limit ?{}", values.len())
             }
         };
-        let condition = match query.latest && query.limit > 0 {
-            true => format!(
+        let condition = if query.latest && query.limit > 0 {
+            format!(
                 "t.seq in (select t.seq from task t where {all} order by t.updated_at desc, t.seq desc{limit}) \
                  order by t.seq"
-            ),
-            false => format!("{all} order by t.seq{limit}"),
+            )
+        } else {
+            format!("{all} order by t.seq{limit}")
         };
         Self { condition, values }
     }

@@ -27,9 +27,10 @@ fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let expression = expression.replace('/', " OR ");
     let all_of = |part: &str| part.split(" AND ").all(|name| allowed.contains(name.trim()));
     // In the expressions of our dependencies, parentheses only stand around alternatives of an AND.
-    let parts: Vec<&str> = match expression.contains('(') {
-        true => expression.split(" AND ").map(|part| part.trim_matches(['(', ')'])).collect(),
-        false => vec![&expression],
+    let parts: Vec<&str> = if expression.contains('(') {
+        expression.split(" AND ").map(|part| part.trim_matches(['(', ')'])).collect()
+    } else {
+        vec![&expression]
     };
     parts.into_iter().all(|part| part.split(" OR ").any(all_of))
 }

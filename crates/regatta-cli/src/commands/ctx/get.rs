@@ -23,9 +23,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         Some(door) => door.ask(Tool::GetContext { key: args.key })?,
         None => open(global).await?.context(&args.key).await?,
     };
-    match ui.json {
-        true => ui.document(&entry),
-        false => ui.foreign(format!("{}\n", entry.value.unwrap_or_default()).as_bytes()),
+    if ui.json {
+        ui.document(&entry);
+    } else {
+        ui.foreign(format!("{}\n", entry.value.unwrap_or_default()).as_bytes());
     }
     Ok(Exit::Ok)
 }

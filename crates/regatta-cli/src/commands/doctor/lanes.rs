@@ -71,14 +71,15 @@ pub(super) async fn look(
         if let Some(why) = lane.broken {
             let text = format!("the lane of {}: {why}", lane.task);
             let idle = state.is_none_or(|state| !state.is_claimed());
-            found.push(match fix && idle {
-                true => match lanes.prepare(&lane.task, &lane.base) {
+            found.push(if fix && idle {
+                match lanes.prepare(&lane.task, &lane.base) {
                     Ok(_) => Finding::warning("lane", text).fixed(),
                     Err(error) => Finding::from_error("lane", error.into()),
-                },
-                false => Finding::warning("lane", text).hinted(
+                }
+            } else {
+                Finding::warning("lane", text).hinted(
                     "`regatta doctor --fix` repairs it without losing anything; so does its next attempt",
-                ),
+                )
             });
         } else if matches!(state, Some(TaskState::Landed { .. } | TaskState::Done { .. })) {
             found.push(
@@ -101,12 +102,13 @@ fn leftovers(lanes: &Lanes, fix: bool) -> Vec<Finding> {
     let trash = count(".trash");
     if trash > 0 {
         let finding = Finding::warning("leftovers", format!("{trash} removed lanes are not deleted yet"));
-        found.push(match fix {
-            true => match lanes.empty_trash() {
+        found.push(if fix {
+            match lanes.empty_trash() {
                 Ok(()) => finding.fixed(),
                 Err(error) => Finding::from_error("leftovers", error.into()),
-            },
-            false => finding.hinted("`regatta doctor --fix` deletes them; their work was saved before"),
+            }
+        } else {
+            finding.hinted("`regatta doctor --fix` deletes them; their work was saved before")
         });
     }
     let kept = count(".kept");

@@ -21,9 +21,10 @@ pub(crate) struct Args {
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, Refusal> {
     let request = RetireRequest { task: args.task, force_salvage: args.force_salvage };
     let document = project.retire(&request).await?;
-    match ui.json {
-        true => ui.document(&document),
-        false => ui.line(sentence(&document)),
+    if ui.json {
+        ui.document(&document);
+    } else {
+        ui.line(sentence(&document));
     }
     Ok(Exit::Ok)
 }

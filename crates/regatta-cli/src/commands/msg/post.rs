@@ -26,11 +26,10 @@ pub(crate) fn given(text: &str) -> Result<String, Refusal> {
 /// The same for a message, which must not be empty.
 pub(crate) fn text(text: &str) -> Result<String, Refusal> {
     let text = given(text)?;
-    match text.trim().is_empty() {
-        true => {
-            Err(Refusal::usage("the message is empty").hinted("say something: regatta msg send NAME \"…\""))
-        }
-        false => Ok(text),
+    if text.trim().is_empty() {
+        Err(Refusal::usage("the message is empty").hinted("say something: regatta msg send NAME \"…\""))
+    } else {
+        Ok(text)
     }
 }
 
@@ -44,10 +43,7 @@ pub(crate) fn tell(posted: &Posted, ui: &Ui) -> Exit {
     if ui.json {
         ui.document(&PostedDocument::from(posted));
     } else if !ui.quiet {
-        match posted.to.is_empty() {
-            true => ui.note(sentence(posted)),
-            false => ui.line(sentence(posted)),
-        }
+        if posted.to.is_empty() { ui.note(sentence(posted)) } else { ui.line(sentence(posted)) }
     }
     Exit::Ok
 }

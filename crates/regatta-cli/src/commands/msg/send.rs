@@ -48,12 +48,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         return Ok(tell(&posted.into(), ui));
     }
     let (crew, from, reply_to) = (open(global).await?, args.who.speaker(), args.reply_to);
-    let posted = match args.wake {
-        true => crew.post_awake(from, args.to, text, reply_to).await?,
-        false => {
-            let (to, kind) = (Recipients::One(args.to), MessageKind::Direct);
-            crew.post(PostRequest { from, to, kind, text, reply_to }).await?
-        }
+    let posted = if args.wake {
+        crew.post_awake(from, args.to, text, reply_to).await?
+    } else {
+        let (to, kind) = (Recipients::One(args.to), MessageKind::Direct);
+        crew.post(PostRequest { from, to, kind, text, reply_to }).await?
     };
     Ok(tell(&posted, ui))
 }

@@ -24,16 +24,14 @@ fn line(message: &Message, ui: &Ui) {
 
 /// Prints one message, for people or as one line of JSON.
 pub(crate) fn one(message: &Message, ui: &Ui) {
-    match ui.json {
-        true => ui.object(&MessageDocument::from(message)),
-        false => line(message, ui),
-    }
+    if ui.json { ui.object(&MessageDocument::from(message)) } else { line(message, ui) }
 }
 
 /// Prints messages, for people or as one JSON document.
 pub(crate) fn all(messages: &[Message], ui: &Ui) {
-    match ui.json {
-        true => ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>()),
-        false => messages.iter().for_each(|message| line(message, ui)),
+    if ui.json {
+        ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>())
+    } else {
+        messages.iter().for_each(|message| line(message, ui))
     }
 }

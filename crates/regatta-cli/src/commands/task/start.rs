@@ -29,9 +29,10 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let request = StartRequest { task_id: args.task_id, prompt: args.prompt, claude: args.claude.program() };
-    match args.dry_run {
-        true => ui.document(&global.parallel().preview(&request).await?),
-        false => ui.document(&global.parallel().start(&request).await?),
+    if args.dry_run {
+        ui.document(&global.parallel().preview(&request).await?);
+    } else {
+        ui.document(&global.parallel().start(&request).await?);
     }
     Ok(Exit::Ok)
 }

@@ -72,10 +72,12 @@ fn lines(model: &Model, screen: &Screen) -> (Vec<Vec<(Style, String)>>, Option<u
         let (glyph, style) = if seat.is_there { ("●", Style::Busy) } else { ("○", Style::Dim) };
         let left = format!("{cursor}{glyph} {} {} ", pad(seat.name.as_str(), 24), pad(&seat.role, 15));
         let tasks: Vec<&str> = seat.tasks.iter().map(|task| task.as_str()).collect();
-        let rest = match seat.is_there {
-            true => tasks.join(", "),
-            false if tasks.is_empty() => "has left".to_owned(),
-            false => format!("has left; {}", tasks.join(", ")),
+        let rest = if seat.is_there {
+            tasks.join(", ")
+        } else if tasks.is_empty() {
+            "has left".to_owned()
+        } else {
+            format!("has left; {}", tasks.join(", "))
         };
         lines.push(vec![(style, left), (Style::Dim, rest)]);
     }

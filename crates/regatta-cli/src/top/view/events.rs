@@ -41,9 +41,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     let last = events.len() - 1;
     let place = screen.event.and_then(|seq| events.iter().position(|told| told.seq >= seq)).unwrap_or(last);
     let follows = screen.event.is_none();
-    let top = match follows {
-        true => events.len().saturating_sub(height),
-        false => scrolled(place.saturating_sub(height / 2), place, events.len(), height),
+    let top = if follows {
+        events.len().saturating_sub(height)
+    } else {
+        scrolled(place.saturating_sub(height / 2), place, events.len(), height)
     };
     let seen = &events[top..(top + height).min(events.len())];
     let name = |told: &ShownEvent| told.task.as_ref().map_or(1, |task| task.as_str().len()) + 3;

@@ -78,10 +78,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, screen: &mut Screen, co
 /// Line `n` of an area; an empty area below its end.
 fn row(area: Rect, n: usize) -> Rect {
     let n = u16::try_from(n).unwrap_or(u16::MAX);
-    match n < area.height {
-        true => Rect { y: area.y + n, height: 1, ..area },
-        false => Rect { height: 0, ..area },
-    }
+    if n < area.height { Rect { y: area.y + n, height: 1, ..area } } else { Rect { height: 0, ..area } }
 }
 
 fn header(pen: &mut Pen<'_>, area: Rect, model: &Model) {
@@ -100,12 +97,11 @@ fn header(pen: &mut Pen<'_>, area: Rect, model: &Model) {
         add(&[StateName::Running, StateName::Claimed], "running");
         add(&[StateName::Blocked], "blocked");
         add(&[StateName::Failed], "failed");
-        match with_words {
-            true => {
-                add(&[StateName::Judging], "judging");
-                add(&[StateName::Landing], "landing");
-            }
-            false => add(&[StateName::Judging, StateName::Landing], ""),
+        if with_words {
+            add(&[StateName::Judging], "judging");
+            add(&[StateName::Landing], "landing");
+        } else {
+            add(&[StateName::Judging, StateName::Landing], "");
         }
         add(&[StateName::Parked], "parked");
         add(&[StateName::Pending], "pending");
@@ -132,15 +128,17 @@ fn tabs(pen: &mut Pen<'_>, area: Rect, screen: &Screen) {
     let mut at = area;
     for (n, view) in View::ALL.iter().enumerate() {
         let open = *view == screen.view;
-        let text = match open {
-            true => format!("[{} {}]", n + 1, view.name()),
-            false => format!(" {} {} ", n + 1, view.name()),
+        let text = if open {
+            format!("[{} {}]", n + 1, view.name())
+        } else {
+            format!(" {} {} ", n + 1, view.name())
         };
         let width = u16::try_from(text.len()).unwrap_or(0);
         let place = Rect { width: width.min(at.width), ..at };
-        match open {
-            true => pen.chosen(place, &text),
-            false => pen.text(place, &[(Style::Dim, &text)]),
+        if open {
+            pen.chosen(place, &text);
+        } else {
+            pen.text(place, &[(Style::Dim, &text)]);
         }
         at = Rect { x: at.x + place.width, width: at.width - place.width, ..at };
     }

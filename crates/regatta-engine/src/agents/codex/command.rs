@@ -47,9 +47,10 @@ pub(in crate::agents) fn invocation(
         (true, false) => Report::Answer,
     };
     if report == Report::Answer && brief.reports && !brief.answers {
-        return Err(match brief.read_only {
-            true => Refusal::cannot_report("codex"),
-            false => Refusal::sandbox_cannot_report("codex"),
+        return Err(if brief.read_only {
+            Refusal::cannot_report("codex")
+        } else {
+            Refusal::sandbox_cannot_report("codex")
         });
     }
     let mut argv = program(profile, brief, "codex");

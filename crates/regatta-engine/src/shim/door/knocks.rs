@@ -79,9 +79,10 @@ impl Knocks {
                 Ok(event) => {
                     let name = event.file_name().and_then(|name| name.to_str().ok());
                     if let Some(id) = name.and_then(id_of) {
-                        match self.waiting.len() < MOST_WAITING {
-                            true => self.waiting.push_back(id.to_owned()),
-                            false => too_many.push(id.to_owned()),
+                        if self.waiting.len() < MOST_WAITING {
+                            self.waiting.push_back(id.to_owned())
+                        } else {
+                            too_many.push(id.to_owned())
                         }
                     }
                 }
@@ -108,9 +109,10 @@ impl Knocks {
             if self.waiting.iter().any(|waiting| waiting == id) {
                 continue;
             }
-            match self.waiting.len() < MOST_WAITING {
-                true => self.waiting.push_back(id.to_owned()),
-                false => too_many.push(id.to_owned()),
+            if self.waiting.len() < MOST_WAITING {
+                self.waiting.push_back(id.to_owned());
+            } else {
+                too_many.push(id.to_owned());
             }
             if too_many.len() >= 4 * MOST_WAITING {
                 self.look = true;

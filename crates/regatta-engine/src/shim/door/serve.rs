@@ -184,9 +184,10 @@ impl Serving {
         for reading in &self.reading {
             at_most(reading.left());
         }
-        let timeout = match self.knocks.is_behind() {
-            true => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
-            false => timeout.and_then(|time| Timespec::try_from(time + Duration::from_millis(1)).ok()),
+        let timeout = if self.knocks.is_behind() {
+            Some(Timespec { tv_sec: 0, tv_nsec: 0 })
+        } else {
+            timeout.and_then(|time| Timespec::try_from(time + Duration::from_millis(1)).ok())
         };
         let events = self.knocks.events();
         let mut watched = vec![

@@ -63,10 +63,11 @@ fn markdown(dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
         }
     }
     found.sort();
-    match found.is_empty() {
-        true => Err(Refusal::not_found(format!("there is no *.md in {}", dir.display()))
-            .hinted("`regatta new ID` creates a task file")),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(Refusal::not_found(format!("there is no *.md in {}", dir.display()))
+            .hinted("`regatta new ID` creates a task file"))
+    } else {
+        Ok(found)
     }
 }
 

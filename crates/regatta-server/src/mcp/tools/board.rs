@@ -159,9 +159,10 @@ fn more(left_out: usize) -> String {
 }
 
 pub(super) fn priority(n: i32) -> Result<i32, Refusal> {
-    match (-9999..=9999).contains(&n) {
-        true => Ok(n),
-        false => Err(refusal(format!("`priority` {n} is not between -9999 and 9999"), "0 is usual")),
+    if (-9999..=9999).contains(&n) {
+        Ok(n)
+    } else {
+        Err(refusal(format!("`priority` {n} is not between -9999 and 9999"), "0 is usual"))
     }
 }
 

@@ -202,12 +202,13 @@ impl Server {
         let found = self.next_messages(inbox, patience(args.timeout)).await?;
         let messages: Vec<_> = found.iter().map(MessageDocument::from).collect();
         let document = json!({ "question": posted.id, "asked": posted.to, "messages": messages });
-        Ok(match found.is_empty() {
-            true => Answer::said(
+        Ok(if found.is_empty() {
+            Answer::said(
                 format!("no answer to {} yet: wait_for_message waits longer, with reply_to", posted.id),
                 &document,
-            ),
-            false => Answer::found("answered", &document),
+            )
+        } else {
+            Answer::found("answered", &document)
         })
     }
 }
@@ -247,8 +248,9 @@ fn patience(said: Option<u64>) -> Duration {
 fn told(messages: &[Message]) -> Answer {
     let documents: Vec<_> = messages.iter().map(MessageDocument::from).collect();
     let document = json!({ "messages": documents });
-    match messages.is_empty() {
-        true => Answer::said("no new messages", &document),
-        false => Answer::found(count(messages.len(), "message"), &document),
+    if messages.is_empty() {
+        Answer::said("no new messages", &document)
+    } else {
+        Answer::found(count(messages.len(), "message"), &document)
     }
 }

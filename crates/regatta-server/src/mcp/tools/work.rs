@@ -113,16 +113,17 @@ impl Server {
         }
         let record = self.store().task(task).await?;
         let is_at_it = matches!(record.state, TaskState::Claimed { .. } | TaskState::Running { .. });
-        match is_at_it && record.attempts == attempt {
-            true => Ok(Answer::said(
+        if is_at_it && record.attempts == attempt {
+            Ok(Answer::said(
                 format!("{task} attempt {attempt}: heard"),
                 &json!({ "ok": true, "task": task, "attempt": attempt }),
-            )),
-            false => Err(refusal(
+            ))
+        } else {
+            Err(refusal(
                 format!("attempt {attempt} of {task} is over"),
                 "what it says no longer counts: end your turn",
             )
-            .into()),
+            .into())
         }
     }
 }
