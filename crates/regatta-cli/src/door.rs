@@ -28,7 +28,7 @@ pub(crate) const VARIABLE: &str = "REGATTA_DOOR";
 /// How long to wait until the shim opens. A busy shim opens late; one that is gone is noticed sooner.
 const UNANSWERED: Duration = Duration::from_secs(600);
 /// How often to look whether the door is still served.
-const LOOK: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+const SERVED_INTERVAL: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// The longest answer, in bytes.
 const MOST_ANSWER: usize = 64 * 1024 * 1024;
 
@@ -222,7 +222,7 @@ impl Knocked {
     /// has come, reading would find the end; waiting does not.
     fn wait(&self, begun: Instant, wanted: PollFlags) -> Result<(PollFlags, PollFlags), Refusal> {
         let mut watched = [PollFd::new(&self.answer, PollFlags::IN), PollFd::new(&self.request, wanted)];
-        let _ = poll(&mut watched, Some(&LOOK));
+        let _ = poll(&mut watched, Some(&SERVED_INTERVAL));
         let (came, room) = (watched[0].revents(), watched[1].revents());
         let is_late = begun.elapsed() >= UNANSWERED || !is_served(&self.path.with_file_name("."));
         if came.is_empty() && room.is_empty() && is_late {

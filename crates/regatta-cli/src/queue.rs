@@ -11,7 +11,7 @@ use crate::ui::Ui;
 use regatta_ops::Refusal;
 
 /// More refusals than this are not listed one by one.
-const MANY: usize = 20;
+const MOST_LISTED_REFUSALS: usize = 20;
 
 /// The tasks that a command applies to.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,8 +56,12 @@ pub(crate) fn finish(changes: Changes, operator: &Operator, taken: bool, ui: &Ui
     }
     let others: Vec<Refusal> = refused.collect();
     let mut all: Vec<&str> = vec![&first.message];
-    all.extend(others.iter().take(MANY - 1).map(|error| error.message.as_str()));
-    let more = if n_refused > MANY { format!("; and {} more", n_refused - MANY) } else { String::new() };
+    all.extend(others.iter().take(MOST_LISTED_REFUSALS - 1).map(|error| error.message.as_str()));
+    let more = if n_refused > MOST_LISTED_REFUSALS {
+        format!("; and {} more", n_refused - MOST_LISTED_REFUSALS)
+    } else {
+        String::new()
+    };
     let message = format!("{n_refused} of {} refused: {}{more}", n_refused + n_changed, all.join("; "));
     Err(Refusal { message, ..first })
 }

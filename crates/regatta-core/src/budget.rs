@@ -147,7 +147,7 @@ impl Default for Shares {
 
 /// How a sum compares to its ceiling; later variants are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum BudgetStanding {
     /// Within the ceiling.
     Go,
     /// Close to the ceiling: users are warned.
@@ -192,14 +192,14 @@ impl Account {
     }
 
     /// The worse standing of dollars and tokens.
-    pub fn standing(&self, shares: &Shares) -> Standing {
+    pub fn standing(&self, shares: &Shares) -> BudgetStanding {
         let share = self.share();
         let past = |line: f64| share.is_some_and(|share| share + EPSILON >= line);
         match () {
-            () if past(shares.stop_at) => Standing::Stop,
-            () if past(1.0) => Standing::Hold,
-            () if past(shares.warn_at) => Standing::Warn,
-            () => Standing::Go,
+            () if past(shares.stop_at) => BudgetStanding::Stop,
+            () if past(1.0) => BudgetStanding::Hold,
+            () if past(shares.warn_at) => BudgetStanding::Warn,
+            () => BudgetStanding::Go,
         }
     }
 
@@ -249,7 +249,7 @@ pub fn dollars(usd: f64) -> String {
 pub fn decisive<'a>(
     accounts: impl IntoIterator<Item = &'a Account>,
     shares: &Shares,
-) -> Option<(Standing, &'a Account)> {
+) -> Option<(BudgetStanding, &'a Account)> {
     let stand = |account: &'a Account| (account.standing(shares), account);
     accounts.into_iter().map(stand).max_by_key(|(standing, account)| (*standing, account.until().is_none()))
 }

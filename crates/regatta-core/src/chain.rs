@@ -132,22 +132,22 @@ pub fn findings(summary: &str, answer: &str) -> String {
         stream.next()?.ok().filter(|value| value.get("verdict").is_some())
     });
     let found = last.as_ref().and_then(|value| value.get("findings")).and_then(|list| list.as_array());
-    for finding in found.into_iter().flatten().take(MANY) {
+    for finding in found.into_iter().flatten().take(MOST_FINDINGS) {
         let said = finding.as_str().map_or_else(|| finding.to_string(), str::to_owned);
         text.push_str("\n- ");
         text.push_str(said.trim());
     }
-    if text.len() > LONGEST {
-        text.truncate(text.floor_char_boundary(LONGEST));
+    if text.len() > MOST_FINDING_BYTES {
+        text.truncate(text.floor_char_boundary(MOST_FINDING_BYTES));
         text.push('…');
     }
     text
 }
 
 /// Maximum number of findings passed on.
-const MANY: usize = 50;
+const MOST_FINDINGS: usize = 50;
 /// Maximum number of bytes passed on.
-const LONGEST: usize = 8 * 1024;
+const MOST_FINDING_BYTES: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests;

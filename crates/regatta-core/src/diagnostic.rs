@@ -195,13 +195,13 @@ where
 
 /// The letters that count; `None` for a word too long to be a typo.
 fn folded(word: &str) -> Option<Vec<char>> {
-    const LONGEST: usize = 80;
-    if word.len() > LONGEST * 4 {
+    const LONGEST_WORD_CHARS: usize = 80;
+    if word.len() > LONGEST_WORD_CHARS * 4 {
         return None;
     }
     let letters: Vec<char> =
         word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' { '_' } else { c }).collect();
-    (letters.len() <= LONGEST).then_some(letters)
+    (letters.len() <= LONGEST_WORD_CHARS).then_some(letters)
 }
 
 /// The Damerau-Levenshtein distance, in the variant that edits no substring twice.

@@ -64,7 +64,7 @@ pub enum Limited {
 
 /// The state of a profile for one kind of agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AccountStanding {
     /// Its name.
     pub profile: String,
     /// Grows with every use of any profile: the lowest was used least recently.
@@ -86,7 +86,7 @@ pub enum Readiness<'a> {
     SetAside(&'a Cooling),
 }
 
-impl Standing {
+impl AccountStanding {
     /// A profile without any records.
     pub fn fresh(profile: &str) -> Self {
         Self { profile: profile.to_owned(), ..Self::default() }
@@ -154,7 +154,7 @@ pub enum Choice {
 
 /// Chooses among the profiles for the task's agent, in the user's order. `holder` is the profile that holds its
 /// conversation, if it has one.
-pub fn choose(standings: &[Standing], task: &TaskId, holder: Option<&str>, now: Timestamp) -> Choice {
+pub fn choose(standings: &[AccountStanding], task: &TaskId, holder: Option<&str>, now: Timestamp) -> Choice {
     let mut best: Option<((bool, u64, usize), &str)> = None;
     let mut first: Option<(Timestamp, &str, &str)> = None;
     let mut aside: Option<(Timestamp, &str, &str)> = None;

@@ -17,7 +17,7 @@ use crate::taskfile::{self, LoadSettings, Loaded, Source};
 pub const SCHEMA: &str = include_str!("proposal/schema.json");
 
 /// Maximum number of mistakes reported at once.
-const MANY: usize = 20;
+const MOST_MISTAKES: usize = 20;
 
 /// The type of a key of the answer.
 #[derive(Clone, Copy)]
@@ -127,11 +127,11 @@ impl Proposal {
 /// Mistakes as a list, for the agent or user who corrects them.
 pub fn listed(mistakes: &[String]) -> String {
     let mut text = String::new();
-    for mistake in mistakes.iter().take(MANY) {
+    for mistake in mistakes.iter().take(MOST_MISTAKES) {
         let _ = write!(text, "\n- {mistake}");
     }
-    if mistakes.len() > MANY {
-        let _ = write!(text, "\n- and {} more", mistakes.len() - MANY);
+    if mistakes.len() > MOST_MISTAKES {
+        let _ = write!(text, "\n- and {} more", mistakes.len() - MOST_MISTAKES);
     }
     text
 }

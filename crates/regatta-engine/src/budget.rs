@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use regatta_core::budget::{Account, Ceiling, Scope, Spent, Standing, decisive};
+use regatta_core::budget::{Account, BudgetStanding, Ceiling, Scope, Spent, decisive};
 use regatta_core::config::Config;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
@@ -172,7 +172,7 @@ impl Budgets {
     /// Why `spec` is not started, if one of its budgets is spent.
     pub(crate) fn hold(&mut self, books: &Books, ctx: &Context, spec: &TaskSpec) -> Option<String> {
         let (standing, account) = decisive(books.of(spec), &ctx.settings.config.budget.shares)?;
-        if standing < Standing::Hold {
+        if standing < BudgetStanding::Hold {
             return None;
         }
         self.run_is_spent |= account.scope == Scope::Run;
@@ -211,7 +211,7 @@ impl Budgets {
         let books = self.open(ctx, queue, duty, live, &specs).await?;
         self.tell(ctx, queue, &books).await?;
         for work in live {
-            if let Some((Standing::Stop, account)) =
+            if let Some((BudgetStanding::Stop, account)) =
                 decisive(books.of(work.spec), &ctx.settings.config.budget.shares)
             {
                 work.meter.stop(Halt::of(account));
@@ -226,12 +226,12 @@ impl Budgets {
         for account in books.all() {
             let standing = account.standing(&ctx.settings.config.budget.shares);
             let (level, body) = match standing {
-                Standing::Go => continue,
-                Standing::Warn => {
+                BudgetStanding::Go => continue,
+                BudgetStanding::Warn => {
                     let (scope, detail) = (account.scope.to_string(), account.figures());
                     ("warned", EventBody::BudgetWarned { scope, detail })
                 }
-                Standing::Hold | Standing::Stop => {
+                BudgetStanding::Hold | BudgetStanding::Stop => {
                     let raise = account.how_to_raise();
                     let detail =
                         format!("{}; nothing else starts under this budget; {raise}", account.figures());

@@ -143,10 +143,10 @@ fn changed(differences: &[Difference]) -> TrustError {
 
 /// The names of the differences, for one sentence.
 pub fn names(differences: &[Difference]) -> String {
-    const MANY: usize = 12;
-    let mut names: Vec<&str> = differences.iter().take(MANY).map(|one| one.what.as_str()).collect();
-    let more = format!("{} more", differences.len().saturating_sub(MANY));
-    if differences.len() > MANY {
+    const MOST_NAMES: usize = 12;
+    let mut names: Vec<&str> = differences.iter().take(MOST_NAMES).map(|one| one.what.as_str()).collect();
+    let more = format!("{} more", differences.len().saturating_sub(MOST_NAMES));
+    if differences.len() > MOST_NAMES {
         names.push(&more);
     }
     names.join(", ")

@@ -23,7 +23,7 @@ use crate::project::{Project, ProjectOptions, this_program};
 use crate::refusal::{Refusal, RefusalKind};
 
 /// How long starting and stopping wait for the daemon.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DAEMON_PATIENCE: Duration = Duration::from_secs(60);
 /// Running tasks may take long.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -133,7 +133,7 @@ impl Project {
                 )
                 .hinted(format!("see {}", path.display())));
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > DAEMON_PATIENCE {
                 return Err(Refusal::new(RefusalKind::TimedOut, "the daemon did not start")
                     .hinted(format!("see {}", path.display())));
             }
@@ -160,7 +160,7 @@ impl Project {
         let patience = match (request.timeout, request.how) {
             (Some(timeout), _) => timeout,
             (None, StopHow::Drain) => FOR_EVER,
-            (None, _) => PATIENCE,
+            (None, _) => DAEMON_PATIENCE,
         };
         if !patience.is_zero() {
             let gone = tokio::task::spawn_blocking(move || info.identity.wait_gone(patience)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::config::{AgentKind, Profile};
-use regatta_core::profiles::{Readiness, Standing};
+use regatta_core::profiles::{AccountStanding, Readiness};
 use regatta_core::state::{ParkReason, StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
@@ -115,7 +115,7 @@ fn document(
         let known = accounts
             .iter()
             .find(|account| account.key.profile == profile.name && account.key.agent == kind.as_str());
-        let standing = known.map_or_else(|| Standing::fresh(&profile.name), AccountRecord::standing);
+        let standing = known.map_or_else(|| AccountStanding::fresh(&profile.name), AccountRecord::standing);
         let of_kind = |attempt: &&Attempt| {
             ours(attempt) && config.agents.get(&attempt.agent).is_some_and(|agent| agent.kind == kind)
         };

@@ -15,7 +15,7 @@ use crate::project::Project;
 use crate::refusal::{Refusal, RefusalKind};
 
 /// The longest branch name to read from the file.
-const LONGEST: u64 = 1024;
+const LONGEST_BRANCH_BYTES: u64 = 1024;
 
 /// A target branch, and how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +121,8 @@ impl Project {
         use std::io::Read;
         let path = self.target_file();
         let mut text = String::new();
-        let read = std::fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        let read = std::fs::File::open(&path)
+            .and_then(|file| file.take(LONGEST_BRANCH_BYTES).read_to_string(&mut text));
         match read {
             Ok(_) => Ok(Some(text.trim().to_owned()).filter(|branch| !branch.is_empty())),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),

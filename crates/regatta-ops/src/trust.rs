@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::secrets::masked;
 
 /// How many characters of a value are shown.
-const LONGEST: usize = 160;
+const LONGEST_SHOWN_CHARS: usize = 160;
 
 /// An agent can write before its start is recorded, and file times come from a coarse clock.
 const EARLY: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ pub fn sections(config: &Config) -> BTreeMap<String, Section> {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(LONGEST_SHOWN_CHARS) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }

@@ -96,7 +96,7 @@ impl Operator {
             listener(WatchDocument::error(None, refusal));
         })?;
         let source = Lines::Decoded;
-        let watch = Watch::new(&self.project, self.store.clone(), request.granularity, source, listener);
+        let watch = TaskWatch::new(&self.project, self.store.clone(), request.granularity, source, listener);
         let watch = Arc::new(watch);
         let changes = StoreChanges::of(self.store.as_ref()).await?;
         let mut waited = Waited::default();
@@ -162,7 +162,7 @@ pub enum Lines {
 }
 
 /// Watches tasks until they end.
-pub struct Watch {
+pub struct TaskWatch {
     store: Arc<dyn Store>,
     logs: PathBuf,
     kinds: BTreeMap<String, AgentKind>,
@@ -179,7 +179,7 @@ struct Feed {
     attempt: u32,
 }
 
-impl Watch {
+impl TaskWatch {
     /// For the tasks of a project.
     pub fn new(
         project: &Project,

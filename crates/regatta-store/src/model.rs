@@ -10,7 +10,7 @@ use regatta_core::hex::hex;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::part::Part;
-use regatta_core::profiles::{Cooling, Standing};
+use regatta_core::profiles::{AccountStanding, Cooling};
 use regatta_core::prompt::Prompt;
 use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
@@ -559,8 +559,12 @@ pub struct AccountRecord {
 
 impl AccountRecord {
     /// The part that decides whether it is used.
-    pub fn standing(&self) -> Standing {
-        Standing { profile: self.key.profile.clone(), turn: self.turn, coolings: self.coolings.clone() }
+    pub fn standing(&self) -> AccountStanding {
+        AccountStanding {
+            profile: self.key.profile.clone(),
+            turn: self.turn,
+            coolings: self.coolings.clone(),
+        }
     }
 }
 

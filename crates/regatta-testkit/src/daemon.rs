@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::world::{Running, World};
 
 /// Time between two checks of a condition without a wake-up.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Longer than anything takes on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -30,7 +30,7 @@ pub fn within<T>(patience: Duration, mut condition: impl FnMut() -> Option<T>) -
         if Instant::now() > deadline {
             return None;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 use regatta_ops::Refusal;
 
 /// More tasks than this are not listed one by one.
-const MANY: usize = 20;
+const MOST_LISTED_TASKS: usize = 20;
 
 /// Add tasks from files to the daemon's queue.
 ///
@@ -70,7 +70,8 @@ pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, Refusal> 
     for warning in &enqueued.warnings {
         ui.note(warning.to_string());
     }
-    let n_shown = if ui.verbose || stored.len() <= MANY { stored.len() } else { MANY };
+    let n_shown =
+        if ui.verbose || stored.len() <= MOST_LISTED_TASKS { stored.len() } else { MOST_LISTED_TASKS };
     let mut text = String::new();
     for task in stored.iter().take(n_shown) {
         let why = regatta_ops::look::tasks::why(&task.state, &task.waiting_on);

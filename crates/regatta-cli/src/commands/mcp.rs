@@ -26,7 +26,7 @@ use regatta_ops::{Refusal, RefusalKind};
 /// A member that registered over HTTP has left after this long without a call.
 const LEASE: Duration = Duration::from_secs(600);
 /// Time between two checks for members that left.
-const LOOK: Duration = Duration::from_secs(5);
+const MEMBERS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Serve Regatta's tools to an agent over the Model Context Protocol.
 ///
@@ -134,7 +134,7 @@ async fn watch(store: Arc<dyn Store>) {
     loop {
         // After an error, the next look will do.
         let _ = watch.look(store.as_ref()).await;
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(MEMBERS_INTERVAL).await;
     }
 }
 

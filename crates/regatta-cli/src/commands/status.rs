@@ -11,7 +11,7 @@ use regatta_core::report::{TaskReport, describe_evidence, output_of};
 use regatta_core::state::TaskState;
 use regatta_core::time::human;
 use regatta_engine::redact::Redactor;
-use regatta_ops::look::status::{Seen, document, lane, look};
+use regatta_ops::look::status::{TaskDetails, document, lane, look};
 use regatta_ops::look::tasks::{suspected, why};
 use regatta_ops::tasks::beginning;
 use regatta_store::{Store, TaskRecord};
@@ -55,7 +55,7 @@ pub(crate) async fn show(
         ui.document(&document(project, store.as_ref(), task).await?);
         return Ok(Exit::Ok);
     }
-    let Seen {
+    let TaskDetails {
         attempts,
         salvages,
         held,

@@ -19,7 +19,7 @@ pub(crate) enum Scope {
 }
 
 /// A directory of the agent, and our files in it.
-pub(crate) struct Place {
+pub(crate) struct InstallPlace {
     pub(crate) root: PathBuf,
     /// Paths below it, and their texts.
     pub(crate) files: Vec<(PathBuf, String)>,
@@ -51,7 +51,7 @@ pub(crate) fn place(
     repository: &Path,
     home: &Path,
     variable: &dyn Fn(&str) -> Option<PathBuf>,
-) -> Place {
+) -> InstallPlace {
     let root = match (agent, scope) {
         (Agent::Claude, Scope::Project) => repository.join(".claude"),
         (Agent::Claude, Scope::User) => variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude")),
@@ -75,5 +75,5 @@ pub(crate) fn place(
             ),
         });
     }
-    Place { root, files }
+    InstallPlace { root, files }
 }

@@ -37,7 +37,7 @@ const SETTLED: Duration = Duration::from_millis(60);
 /// A page about a live agent's work is read again after this time.
 const REREAD: Duration = Duration::from_secs(2);
 /// How many attempts are read in one go, so that keys are handled in between.
-const SOME: usize = 50;
+const ATTEMPTS_AT_ONCE: usize = 50;
 
 /// The result of a job that ran beside the loop.
 enum Finished {
@@ -308,7 +308,7 @@ impl Top<'_> {
                     draw_at.get_or_insert_with(|| Instant::now() + FRAME);
                 }
                 () = std::future::ready(()), if !unread.is_empty() => {
-                    let rest = unread.split_off(unread.len().min(SOME));
+                    let rest = unread.split_off(unread.len().min(ATTEMPTS_AT_ONCE));
                     for task in std::mem::replace(&mut unread, rest) {
                         // A task that cannot be read now is read with its next event.
                         let _ = self.feed.read_attempts(&task).await;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use regatta_testkit::agents::{SETTINGS, codex_home};
 use regatta_testkit::api::{Refusal, Said, Script, Turn};
 
-use crate::scene::{DONE, LOOK, LOOKED, Scene};
+use crate::scene::{DONE, LOOK_COMMAND, LOOKED, Scene};
 
 #[test]
 fn a_spent_allowance_moves_the_conversation_to_the_next_account() {
@@ -24,7 +24,7 @@ fn a_spent_allowance_moves_the_conversation_to_the_next_account() {
     for agent in ["claude", "codex"] {
         let work = format!("echo made >{agent}.txt && {DONE}");
         let turns = [
-            Turn::run(LOOK),
+            Turn::run(LOOK_COMMAND),
             Turn::Refuse(Refusal::UsageLimit(resets_at)),
             Turn::run(&work),
             Turn::say("It is done."),

@@ -4,12 +4,12 @@ use regatta_testkit::api::{Script, Turn};
 use regatta_testkit::daemon::{is_alive, signal};
 use regatta_testkit::world::Barrier;
 
-use crate::scene::{DONE, LOOK, LOOKED, Scene};
+use crate::scene::{DONE, LOOK_COMMAND, LOOKED, Scene};
 
 /// A look, the turns in between, and the work.
 fn script(agent: &str, between: impl IntoIterator<Item = Turn>) -> Script {
     let work = format!("echo made >{agent}.txt && {DONE}");
-    let turns = [Turn::run(LOOK)].into_iter().chain(between);
+    let turns = [Turn::run(LOOK_COMMAND)].into_iter().chain(between);
     Script::of(turns.chain([Turn::run(&work), Turn::say("It is done.")]))
 }
 

@@ -7,7 +7,7 @@ use regatta_testkit::agents::KEY;
 use regatta_testkit::api::{Refusal, Script, Turn};
 use regatta_testkit::world::text;
 
-use crate::scene::{DONE, LOOK, LOOKED, Scene};
+use crate::scene::{DONE, LOOK_COMMAND, LOOKED, Scene};
 
 /// Agents that report when a spent allowance is available again.
 const LIMITED: [&str; 3] = ["claude", "claude-newest", "codex"];
@@ -40,7 +40,7 @@ fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goe
     for agent in LIMITED {
         let work = format!("echo made >{agent}.txt && {DONE}");
         let turns = [
-            Turn::run(LOOK),
+            Turn::run(LOOK_COMMAND),
             Turn::Refuse(Refusal::UsageLimit(resets_at)),
             Turn::run(&work),
             Turn::say("It is done."),

@@ -18,7 +18,7 @@ const IN_VAIN: &str = "registry.npmjs.org:443";
 pub(crate) const DONE: &str = "regatta done --verdict pass --summary 'Did it'";
 
 /// A command whose output is nowhere in the command itself.
-pub(crate) const LOOK: &str = "echo looked at $((40 + 2)) files";
+pub(crate) const LOOK_COMMAND: &str = "echo looked at $((40 + 2)) files";
 pub(crate) const LOOKED: &str = "looked at 42 files";
 
 /// The setting of a test.

@@ -6,7 +6,7 @@ use regatta_testkit::agents::SETTINGS;
 use regatta_testkit::api::{Script, Turn};
 use regatta_testkit::world::text;
 
-use crate::scene::{DONE, LOOK, Scene};
+use crate::scene::{DONE, LOOK_COMMAND, Scene};
 
 const CLAUDES: [&str; 2] = ["claude", "claude-newest"];
 
@@ -100,7 +100,12 @@ fn a_budget_in_tokens_stops_agents_in_the_middle_that_tell_their_use_only_at_the
     let agents = ["codex", "gemini"];
     for agent in agents {
         // Endless: only the budget stops it.
-        scene.task(agent, agent, "max_attempts: 1\nbudget_tokens: 400", Script::always(Turn::run(LOOK)));
+        scene.task(
+            agent,
+            agent,
+            "max_attempts: 1\nbudget_tokens: 400",
+            Script::always(Turn::run(LOOK_COMMAND)),
+        );
     }
     scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(1);
     for agent in agents {
@@ -124,7 +129,7 @@ fn what_a_killed_attempt_used_is_counted_and_cached_tokens_have_a_price_of_their
     let agents = ["codex", "gemini"];
     for agent in agents {
         let turns = [
-            Turn::run(LOOK),
+            Turn::run(LOOK_COMMAND),
             Turn::Stall,
             Turn::run(&format!("echo made >{agent}.txt && {DONE}")),
             Turn::say("It is done."),

@@ -15,7 +15,7 @@ use crate::scene::{POOLED, found_wrong, short_or_long, story, world_with, wrong_
 const AT_ONCE: usize = 4;
 
 /// Longer than a story takes beside others on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const STORY_PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_daemon_that_dies_at_any_place_harms_nobody() {
@@ -59,7 +59,7 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
     } else {
         world.enqueue(&plan);
         let mut daemon = world.daemon();
-        let died = regatta_testkit::daemon::within(PATIENCE, || {
+        let died = regatta_testkit::daemon::within(STORY_PATIENCE, || {
             let settled = world.stored().iter().all(|(_, state)| {
                 !["pending", "claimed", "running", "judging", "landing"].contains(&state.as_str())
             });
@@ -80,7 +80,7 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
     }
     world.env("REGATTA_FAILPOINT", "");
     let daemon = world.daemon();
-    world.wait_settled(PATIENCE);
+    world.wait_settled(STORY_PATIENCE);
     let end = wrong_end(&world);
     let wrong = found_wrong(&world, daemon, end);
     let verdict = if wrong.is_empty() { "ok" } else { "WRONG" };

@@ -10,18 +10,18 @@ fn account(usd: Option<f64>, tokens: Option<u64>, spent: (f64, u64)) -> Account 
 fn a_sum_is_told_then_starts_nothing_then_stops() {
     let shares = Shares::default();
     for (usd, tokens, spent, expected) in [
-        (None, None, (1e9, u64::MAX), Standing::Go),
-        (Some(1.0), None, (0.79, 0), Standing::Go),
-        (Some(1.0), None, (0.8, 0), Standing::Warn),
-        (Some(1.0), None, (0.1 + 0.2 + 0.7, 0), Standing::Hold),
-        (Some(1.0), None, (1.09, 0), Standing::Hold),
-        (Some(1.0), None, (1.1, 0), Standing::Stop),
-        (None, Some(1000), (99.0, 999), Standing::Warn),
-        (None, Some(1000), (99.0, 1000), Standing::Hold),
-        (Some(10.0), Some(1000), (9.0, 1100), Standing::Stop),
-        (Some(10.0), Some(1000), (12.0, 3), Standing::Stop),
+        (None, None, (1e9, u64::MAX), BudgetStanding::Go),
+        (Some(1.0), None, (0.79, 0), BudgetStanding::Go),
+        (Some(1.0), None, (0.8, 0), BudgetStanding::Warn),
+        (Some(1.0), None, (0.1 + 0.2 + 0.7, 0), BudgetStanding::Hold),
+        (Some(1.0), None, (1.09, 0), BudgetStanding::Hold),
+        (Some(1.0), None, (1.1, 0), BudgetStanding::Stop),
+        (None, Some(1000), (99.0, 999), BudgetStanding::Warn),
+        (None, Some(1000), (99.0, 1000), BudgetStanding::Hold),
+        (Some(10.0), Some(1000), (9.0, 1100), BudgetStanding::Stop),
+        (Some(10.0), Some(1000), (12.0, 3), BudgetStanding::Stop),
         // With a ceiling of zero, nothing starts.
-        (Some(0.0), None, (0.0, 0), Standing::Stop),
+        (Some(0.0), None, (0.0, 0), BudgetStanding::Stop),
     ] {
         let account = account(usd, tokens, spent);
         assert_eq!(account.standing(&shares), expected, "{account:?}");
@@ -37,7 +37,7 @@ fn a_budget_that_no_night_lifts_decides_over_one_that_does() {
     let run = account(Some(2.0), None, (2.0, 0));
     for accounts in [[&day, &run], [&run, &day]] {
         let (standing, decisive) = decisive(accounts, &Shares::default()).unwrap();
-        assert_eq!((standing, &decisive.scope), (Standing::Hold, &Scope::Run));
+        assert_eq!((standing, &decisive.scope), (BudgetStanding::Hold, &Scope::Run));
     }
     assert_eq!(day.until(), Some(Timestamp::from_millis(5)));
     assert!(decisive([], &Shares::default()).is_none());
@@ -106,10 +106,10 @@ proptest! {
         // Nothing starts as soon as the ceiling is reached.
         let reached = usd + 1e-6 >= limit || used >= tokens;
         if reached && (usd - limit).abs() > 1e-3 {
-            prop_assert!(before.standing(&shares) >= Standing::Hold);
+            prop_assert!(before.standing(&shares) >= BudgetStanding::Hold);
         }
         if usd < limit - 1e-3 && used < tokens {
-            prop_assert!(before.standing(&shares) < Standing::Hold);
+            prop_assert!(before.standing(&shares) < BudgetStanding::Hold);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::keys::{Key, Kind};
-use super::task_keys::Place;
+use super::task_keys::KeyPlace;
 
 /// The kinds of agent this version can run.
 pub(crate) const AGENT_KINDS: &[&str] = &["claude", "codex", "gemini", "opencode", "command", "sim"];
@@ -37,7 +37,7 @@ pub static CONFIG_KEYS: &[Key] = &[
         .env("REGATTA_DEFAULT_AGENT"),
     Key::new(
         "defaults",
-        Kind::Defaults(Place::ConfigDefaults),
+        Kind::Defaults(KeyPlace::ConfigDefaults),
         "",
         "Default task keys. A task can override each of them.",
     ),

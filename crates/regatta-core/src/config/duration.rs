@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Units from the longest to the shortest, in milliseconds.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 /// Longest duration: longer than any real wait, short enough to be added to any clock.
-const LONGEST: u64 = 366 * 86_400_000;
+const LONGEST_MILLIS: u64 = 366 * 86_400_000;
 
 /// Parses a duration. `0` and `none` mean no limit; a plain number counts seconds.
 ///
@@ -20,7 +20,7 @@ pub fn parse_duration(text: &str) -> Result<Option<Duration>, String> {
         Ok(_) => return Err("is not a positive number".into()),
         Err(_) => from_parts(text)?,
     };
-    if millis > LONGEST {
+    if millis > LONGEST_MILLIS {
         return Err("is longer than a year; write `none` for no limit".into());
     }
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
@@ -29,8 +29,8 @@ pub fn parse_duration(text: &str) -> Result<Option<Duration>, String> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded on the line above")]
 fn from_seconds(seconds: f64) -> Result<u64, String> {
     let millis = (seconds * 1000.0).round();
-    if millis > LONGEST as f64 {
-        return Ok(LONGEST + 1);
+    if millis > LONGEST_MILLIS as f64 {
+        return Ok(LONGEST_MILLIS + 1);
     }
     Ok(millis as u64)
 }

@@ -4,7 +4,7 @@
 //! Invariant: a key exists if and only if it has a row, in [`super::config_keys`] or [`super::task_keys`]. To add a
 //! key, add a row; the four follow.
 
-use super::task_keys::{self, Place};
+use super::task_keys::{self, KeyPlace};
 
 /// One key of a file that users write.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Key {
     /// The environment variable that overrides it.
     pub env: Option<&'static str>,
     /// Where it may occur; only task keys occur in more than one place.
-    pub places: &'static [Place],
+    pub places: &'static [KeyPlace],
 }
 
 /// The type of a key's value.
@@ -64,7 +64,7 @@ pub enum Kind {
     /// A mapping with keys of its own.
     Section(&'static [Key]),
     /// A mapping with the task keys that may occur in this place.
-    Defaults(Place),
+    Defaults(KeyPlace),
     /// Names, each with a mapping.
     Named(&'static [Key]),
     /// A list of mappings.
@@ -101,7 +101,7 @@ impl Key {
         Self { env: Some(variable), ..self }
     }
 
-    pub(crate) const fn places(self, places: &'static [Place]) -> Self {
+    pub(crate) const fn places(self, places: &'static [KeyPlace]) -> Self {
         Self { places, ..self }
     }
 

@@ -43,7 +43,7 @@ pub use roles::{Chain, Role, Roles};
 pub use schema::schema;
 pub use template::template;
 pub use values::{
-    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Radar, Watch,
+    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Radar, WatchSettings,
 };
 pub use variables::refused_variable;
 

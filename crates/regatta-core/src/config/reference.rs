@@ -6,7 +6,7 @@ use super::config_keys::CONFIG_KEYS;
 use super::keys::{Key, Kind};
 use super::overrides::variables_of_settings;
 use super::rookery::Means;
-use super::task_keys::{PLAN_KEYS, PO_PLAN_KEYS, PO_TASK_KEYS, Place, TASK_KEYS};
+use super::task_keys::{KeyPlace, PLAN_KEYS, PO_PLAN_KEYS, PO_TASK_KEYS, TASK_KEYS};
 
 /// The keys of task files and of both kinds of plan.
 pub fn task_file_markdown() -> String {
@@ -92,12 +92,12 @@ fn meaning(key: &Key) -> String {
     key.doc.replace('|', "\\|")
 }
 
-fn places(places: &[Place]) -> String {
+fn places(places: &[KeyPlace]) -> String {
     let letters = places.iter().map(|place| match place {
-        Place::TaskFile => "f",
-        Place::PlanTask => "p",
-        Place::PlanDefaults => "d",
-        Place::ConfigDefaults => "c",
+        KeyPlace::TaskFile => "f",
+        KeyPlace::PlanTask => "p",
+        KeyPlace::PlanDefaults => "d",
+        KeyPlace::ConfigDefaults => "c",
     });
     letters.collect::<Vec<_>>().join(" ")
 }

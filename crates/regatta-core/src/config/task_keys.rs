@@ -6,7 +6,7 @@ use super::keys::{Key, Kind};
 
 /// A place where task keys may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum KeyPlace {
     /// The frontmatter of a task file.
     TaskFile,
     /// An entry of a plan's `tasks`.
@@ -17,11 +17,11 @@ pub enum Place {
     ConfigDefaults,
 }
 
-use Place::{ConfigDefaults, PlanDefaults, PlanTask, TaskFile};
+use KeyPlace::{ConfigDefaults, PlanDefaults, PlanTask, TaskFile};
 
-const ONE_TASK: &[Place] = &[TaskFile, PlanTask];
-const ONE_PLAN: &[Place] = &[TaskFile, PlanTask, PlanDefaults];
-const EVERYWHERE: &[Place] = &[TaskFile, PlanTask, PlanDefaults, ConfigDefaults];
+const ONE_TASK: &[KeyPlace] = &[TaskFile, PlanTask];
+const ONE_PLAN: &[KeyPlace] = &[TaskFile, PlanTask, PlanDefaults];
+const EVERYWHERE: &[KeyPlace] = &[TaskFile, PlanTask, PlanDefaults, ConfigDefaults];
 
 /// The names of the verdict adapters.
 pub(crate) const ADAPTERS: &[&str] = &["chain", "db", "marker-file", "exit-code", "json-result"];
@@ -180,6 +180,6 @@ pub(crate) const PO_FORBIDDEN: [&str; 5] =
     ["cwd", "timeout_sec", "idle_timeout_sec", "retry_delay_sec", "retry_backoff_factor"];
 
 /// The task keys that may occur in `place`.
-pub fn in_place(place: Place) -> Vec<&'static Key> {
+pub fn in_place(place: KeyPlace) -> Vec<&'static Key> {
     TASK_KEYS.iter().filter(|key| key.places.contains(&place)).collect()
 }

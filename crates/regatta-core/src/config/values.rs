@@ -42,7 +42,7 @@ pub struct Config {
     /// How work that would conflict is found.
     pub radar: Radar,
     /// Signs that a running agent may need a user.
-    pub watch: Watch,
+    pub watch: WatchSettings,
     /// Regatta's own MCP server for its agents.
     pub mcp: Mcp,
     /// What may run at once.
@@ -344,7 +344,7 @@ impl Default for Mcp {
 
 /// Signs that a running agent may need a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Watch {
+pub struct WatchSettings {
     /// Whether running agents are watched.
     pub enabled: bool,
     /// Warn after this many identical calls in a row with the same answer; 0 turns the warning off.
@@ -443,7 +443,7 @@ impl Default for Config {
             lane: Lane::default(),
             land: Land::default(),
             radar: Radar::default(),
-            watch: Watch::default(),
+            watch: WatchSettings::default(),
             mcp: Mcp::default(),
             limits: Limits::default(),
             budget: Budget::default(),
@@ -497,7 +497,7 @@ impl Default for Radar {
     }
 }
 
-impl Default for Watch {
+impl Default for WatchSettings {
     fn default() -> Self {
         Self {
             enabled: true,

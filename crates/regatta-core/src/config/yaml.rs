@@ -172,13 +172,13 @@ fn syntax_hint(why: &str, text: &str, line: usize) -> Option<String> {
 /// A collection that is still open.
 enum Frame {
     List { pos: Pos, anchor: usize, items: Vec<Node> },
-    Map { pos: Pos, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: Seen, merges: Vec<Node> },
+    Map { pos: Pos, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: SeenKeys, merges: Vec<Node> },
 }
 
 /// A key whose value follows; `None` as its name if it is not a scalar.
 type Key = (Option<String>, Pos);
 /// The keys of a mapping so far, with their lines.
-type Seen = HashMap<String, usize>;
+type SeenKeys = HashMap<String, usize>;
 
 struct Builder {
     first_line: usize,
@@ -224,7 +224,7 @@ impl Builder {
             }
             Event::SequenceStart(anchor, _) => self.open(Frame::List { pos, anchor, items: Vec::new() }, pos),
             Event::MappingStart(anchor, _) => {
-                let (entries, seen, merges) = (Vec::new(), Seen::new(), Vec::new());
+                let (entries, seen, merges) = (Vec::new(), SeenKeys::new(), Vec::new());
                 self.open(Frame::Map { pos, anchor, entries, key: None, seen, merges }, pos)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.frames.pop() {
@@ -296,7 +296,7 @@ fn key_of(node: &Node, report: &mut Report) -> Key {
 }
 
 /// YAML 1.1's merge key, which manifests written for PyYAML use: own keys win, then earlier sources.
-fn merge(entries: &mut Vec<Entry>, seen: &mut Seen, sources: &[Node], report: &mut Report) {
+fn merge(entries: &mut Vec<Entry>, seen: &mut SeenKeys, sources: &[Node], report: &mut Report) {
     for source in sources {
         match &*source.data {
             Data::Map(merged) => {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Longest address in bytes.
-const LONGEST: usize = 2048;
+const LONGEST_ADDRESS_BYTES: usize = 2048;
 
 /// An `https` address, or an `http` one for the user's own machines.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct WebhookUrl {
 impl WebhookUrl {
     /// Parses an address; the error completes a sentence that begins with "the address".
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        if text.len() > LONGEST {
+        if text.len() > LONGEST_ADDRESS_BYTES {
             return Err("is longer than 2048 characters");
         }
         if !text.chars().all(|c| c.is_ascii_graphic() && !"\"<>\\^`{|}".contains(c)) {

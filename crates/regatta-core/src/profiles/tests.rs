@@ -14,9 +14,9 @@ fn cooling(limit: &str, state: Limited) -> Cooling {
     Cooling { limit: limit.into(), state, why: format!("{limit} is over"), since: at(0) }
 }
 
-fn standing(profile: &str, turn: u64, states: &[Limited]) -> Standing {
+fn standing(profile: &str, turn: u64, states: &[Limited]) -> AccountStanding {
     let coolings = states.iter().enumerate().map(|(n, state)| cooling(&format!("limit {n}"), *state));
-    Standing { profile: profile.into(), turn, coolings: coolings.collect() }
+    AccountStanding { profile: profile.into(), turn, coolings: coolings.collect() }
 }
 
 const fn spent(until: i64) -> Limited {
@@ -29,12 +29,13 @@ const fn strained(until: i64) -> Limited {
 
 #[test]
 fn the_one_that_was_used_longest_ago_is_next_unless_it_cools_or_is_strained() {
-    let chosen = |standings: &[Standing], holder, now| match choose(standings, &task("t"), holder, at(now)) {
-        Choice::Unbound => "unbound".to_owned(),
-        Choice::Use(profile) => profile,
-        Choice::Wait { profile, until, .. } => format!("{profile} from {}", until.seconds()),
-        Choice::SetAside { profile, .. } => format!("{profile} is set aside"),
-    };
+    let chosen =
+        |standings: &[AccountStanding], holder, now| match choose(standings, &task("t"), holder, at(now)) {
+            Choice::Unbound => "unbound".to_owned(),
+            Choice::Use(profile) => profile,
+            Choice::Wait { profile, until, .. } => format!("{profile} from {}", until.seconds()),
+            Choice::SetAside { profile, .. } => format!("{profile} is set aside"),
+        };
     let free = [standing("a", 3, &[]), standing("b", 1, &[]), standing("c", 2, &[])];
     assert_eq!(chosen(&free, None, 0), "b");
     assert_eq!(chosen(&free, Some("c"), 0), "c");

@@ -24,14 +24,14 @@ const MAX_PATH: usize = 4096;
 
 /// The file being parsed.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SourcePlace<'a> {
     /// Its index among the sources.
     pub(super) n: usize,
     pub(super) source: &'a Source<'a>,
     pub(super) settings: &'a LoadSettings<'a>,
 }
 
-impl Place<'_> {
+impl SourcePlace<'_> {
     /// The file's directory from the repository root.
     pub(super) fn dir(&self) -> &str {
         self.source.dir.as_deref().unwrap_or_default()

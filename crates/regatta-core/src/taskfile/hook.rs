@@ -13,7 +13,7 @@ use crate::notify::{WebhookUrl, is_public};
 use crate::report;
 use crate::state::StateName;
 
-use super::draft::{Draft, Place};
+use super::draft::{Draft, SourcePlace};
 
 /// When a webhook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(super) fn read(
     fields: &Fields,
     plan: &str,
     drafts: &[Draft],
-    place: Place<'_>,
+    place: SourcePlace<'_>,
     report: &mut Report,
 ) -> Vec<Hook> {
     let tasks: Vec<TaskId> =

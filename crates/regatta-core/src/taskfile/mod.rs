@@ -35,7 +35,7 @@ use crate::diagnostic::{self, Diagnostic, Pos, Report};
 use crate::id::TaskId;
 use crate::spec::TaskSpec;
 
-use draft::{FileReading, Place};
+use draft::{FileReading, SourcePlace};
 
 pub use hook::{Hook, HookEvent};
 
@@ -191,7 +191,7 @@ pub fn orchestra_cwd(text: &str) -> Option<String> {
 fn read(n: usize, source: &Source<'_>, settings: &LoadSettings<'_>, report: &mut Report) -> FileReading {
     let Some(halves) = frontmatter::split(&source.text, report) else { return FileReading::default() };
     let Some(node) = yaml::parse(&halves.yaml, 2, report) else { return FileReading::default() };
-    let place = Place { n, source, settings };
+    let place = SourcePlace { n, source, settings };
     if node.entry("po_plan_version").is_some() {
         orchestra::read(&node, place, report)
     } else if node.entry("tasks").is_some() || node.entry("regatta").is_some() {

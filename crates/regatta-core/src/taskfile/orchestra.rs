@@ -19,7 +19,7 @@ use crate::spec::{TaskSpec, TimeLimits};
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
-use super::draft::{self, Draft, FileReading, Place};
+use super::draft::{self, Draft, FileReading, SourcePlace};
 use super::paths::{self, Spot};
 use super::title::title;
 use super::{hook, plan};
@@ -37,7 +37,7 @@ struct Common {
 }
 
 /// Parses a plan with all its tasks.
-pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileReading {
+pub(super) fn read(node: &Node, place: SourcePlace<'_>, report: &mut Report) -> FileReading {
     let keys: Vec<&'static Key> = PO_PLAN_KEYS.iter().collect();
     let Some(fields) = Reading::LENIENT.section(&node.without("regatta"), "", &keys, report) else {
         return FileReading::default();
@@ -68,7 +68,7 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
     FileReading { plan: Some(common.plan), drafts, limits, hooks, own_limits_only }
 }
 
-fn cwd(fields: &Fields, place: Place<'_>, report: &mut Report) -> Spot {
+fn cwd(fields: &Fields, place: SourcePlace<'_>, report: &mut Report) -> Spot {
     let root = Spot::Inside(String::new());
     let Some(cwd) = fields.text("cwd") else {
         if fields.lacks("cwd") {
@@ -115,7 +115,7 @@ impl Common {
 
     /// A declared write. If it is outside the repository when taken from the plan's directory, it is taken from the
     /// project's, if possible.
-    fn write(&self, text: &str, place: Place<'_>) -> Result<Option<WritePath>, String> {
+    fn write(&self, text: &str, place: SourcePlace<'_>) -> Result<Option<WritePath>, String> {
         if text.is_empty() {
             return Err("is empty".into());
         }
@@ -129,7 +129,13 @@ impl Common {
     }
 }
 
-fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut Report) -> Option<Draft> {
+fn task(
+    node: &Node,
+    path: &str,
+    common: &Common,
+    place: SourcePlace<'_>,
+    report: &mut Report,
+) -> Option<Draft> {
     let n_before = report.diagnostics.len();
     let mut node = node.clone();
     for key in PO_FORBIDDEN {
@@ -208,7 +214,7 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
     Some(Draft { n: place.n, path, line, id, deps, writes, group, spec })
 }
 
-fn lands(place: Place<'_>) -> bool {
+fn lands(place: SourcePlace<'_>) -> bool {
     let settings = place.settings;
     !settings.no_land && settings.config.land.auto.unwrap_or(settings.land_by_default)
 }

@@ -9,12 +9,12 @@ use crate::config::task_keys::PLAN_KEYS;
 use crate::config::yaml::{Data, Node};
 use crate::diagnostic::Report;
 
-use super::draft::{self, FileReading, Place};
+use super::draft::{self, FileReading, SourcePlace};
 use super::paths;
 use super::task::{self, Common};
 
 /// Parses a plan with all its tasks.
-pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileReading {
+pub(super) fn read(node: &Node, place: SourcePlace<'_>, report: &mut Report) -> FileReading {
     let keys: Vec<&'static Key> = PLAN_KEYS.iter().collect();
     let Some(fields) = Reading::STRICT.section(node, "", &keys, report) else {
         return FileReading::default();
@@ -40,7 +40,7 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
 }
 
 /// Reports mistakes in the defaults once, here, and not for every task that inherits them.
-fn check_defaults(defaults: &Fields, place: Place<'_>, report: &mut Report) {
+fn check_defaults(defaults: &Fields, place: SourcePlace<'_>, report: &mut Report) {
     draft::attempts(defaults, report);
     crate::config::bounds::read(defaults, report);
     draft::group(defaults, report);
@@ -53,7 +53,7 @@ fn check_defaults(defaults: &Fields, place: Place<'_>, report: &mut Report) {
 }
 
 /// The plan's name; defaults to the file's.
-pub(super) fn name(fields: &Fields, place: Place<'_>) -> String {
+pub(super) fn name(fields: &Fields, place: SourcePlace<'_>) -> String {
     let given = fields.text("name").map(str::trim).filter(|name| !name.is_empty());
     given.unwrap_or_else(|| place.source.stem()).to_owned()
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::fields::{Fields, Spot};
 use crate::config::reading::Reading;
-use crate::config::task_keys::{self, Place as Keys};
+use crate::config::task_keys::{self, KeyPlace as Keys};
 use crate::config::yaml::{Node, quoted};
 use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
@@ -12,7 +12,7 @@ use crate::part::Part;
 use crate::spec::{TaskSpec, TimeLimits};
 use crate::writes::WritePath;
 
-use super::draft::{self, Draft, FileReading, Place};
+use super::draft::{self, Draft, FileReading, SourcePlace};
 use super::frontmatter::Halves;
 use super::title::title;
 
@@ -25,7 +25,12 @@ pub(super) struct Common<'a> {
 }
 
 /// Parses a task file: the frontmatter has the keys, the body is the prompt.
-pub(super) fn read_file(node: &Node, halves: &Halves, place: Place<'_>, report: &mut Report) -> FileReading {
+pub(super) fn read_file(
+    node: &Node,
+    halves: &Halves,
+    place: SourcePlace<'_>,
+    report: &mut Report,
+) -> FileReading {
     let (body, end) = (halves.body.as_str(), halves.end);
     let n_errors = count_errors(report);
     if let Some(entry) = node.entry("prompt") {
@@ -68,7 +73,7 @@ pub(super) fn read_entry(
     node: &Node,
     path: &str,
     common: &Common<'_>,
-    place: Place<'_>,
+    place: SourcePlace<'_>,
     report: &mut Report,
 ) -> Option<Draft> {
     let n_errors = count_errors(report);
@@ -96,7 +101,7 @@ fn complete(
     fields: &Fields,
     common: &Common<'_>,
     n_errors: usize,
-    place: Place<'_>,
+    place: SourcePlace<'_>,
     report: &mut Report,
 ) -> Draft {
     let settings = place.settings;

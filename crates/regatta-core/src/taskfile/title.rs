@@ -3,7 +3,7 @@
 use crate::plain;
 
 /// Longest generated title, in characters.
-const LONGEST: usize = 72;
+const LONGEST_TITLE_CHARS: usize = 72;
 
 /// The title: as given, else the prompt's first heading, else its first line.
 pub(super) fn title(given: Option<&str>, prompt: &str) -> String {
@@ -35,10 +35,10 @@ fn heading(prompt: &str) -> Option<&str> {
 }
 
 fn cut(text: &str) -> String {
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= LONGEST_TITLE_CHARS {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(LONGEST - 1).collect();
+    let mut short: String = text.chars().take(LONGEST_TITLE_CHARS - 1).collect();
     short.truncate(short.trim_end().len());
     short.push('…');
     short

@@ -11,7 +11,7 @@
 
 /// What earlier tests say about a car.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum CarStanding {
     /// Nothing yet.
     #[default]
     Fresh,
@@ -38,7 +38,7 @@ pub enum Known {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Member {
     /// What earlier tests say about it.
-    pub standing: Standing,
+    pub standing: CarStanding,
     /// Whether its own checks passed in its lane.
     pub checked: bool,
 }
@@ -179,33 +179,39 @@ pub fn plan(scene: &Scene<'_>, known: &mut dyn FnMut(&[usize]) -> Known) -> Plan
 
 /// Updates the standings of the cars in a tested list. `running` are the other running tests; `number` is an unused
 /// one.
-pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &[Vec<usize>], number: u32) {
+pub fn judge(
+    standings: &mut [CarStanding],
+    list: &[usize],
+    green: bool,
+    running: &[Vec<usize>],
+    number: u32,
+) {
     if green {
-        list.iter().for_each(|&n| standings[n] = Standing::Cleared);
+        list.iter().for_each(|&n| standings[n] = CarStanding::Cleared);
         return;
     }
-    let was: Vec<Standing> = list.iter().map(|&n| standings[n]).collect();
+    let was: Vec<CarStanding> = list.iter().map(|&n| standings[n]).collect();
     let one_group =
-        was.iter().all(|standing| matches!(standing, Standing::Suspect(_)) && *standing == was[0]);
-    let is_whole = |group: &Standing| {
-        matches!(group, Standing::Suspect(_))
+        was.iter().all(|standing| matches!(standing, CarStanding::Suspect(_)) && *standing == was[0]);
+    let is_whole = |group: &CarStanding| {
+        matches!(group, CarStanding::Suspect(_))
             && !standings.iter().enumerate().any(|(n, standing)| standing == group && !list.contains(&n))
     };
     if !one_group && was.iter().any(is_whole) {
         // This list contains a whole red list: its being red is no news.
         return;
     }
-    let all_cleared = was.iter().all(|standing| *standing == Standing::Cleared);
+    let all_cleared = was.iter().all(|standing| *standing == CarStanding::Cleared);
     for &n in list {
-        if all_cleared || standings[n] != Standing::Cleared {
-            standings[n] = Standing::Suspect(number);
+        if all_cleared || standings[n] != CarStanding::Cleared {
+            standings[n] = CarStanding::Suspect(number);
         }
     }
     // A culprit is among these, so nothing incriminates the other cars of their former list.
     for (n, standing) in standings.iter_mut().enumerate() {
-        let same = matches!(standing, Standing::Suspect(_)) && was.contains(standing);
+        let same = matches!(standing, CarStanding::Suspect(_)) && was.contains(standing);
         if same && !list.contains(&n) && !running.iter().any(|list| list.contains(&n)) {
-            *standing = Standing::Fresh;
+            *standing = CarStanding::Fresh;
         }
     }
 }
@@ -256,14 +262,14 @@ fn culprit(scene: &Scene<'_>, list: &[usize], known: &mut dyn FnMut(&[usize]) ->
 }
 
 fn is_suspect(scene: &Scene<'_>, n: usize) -> bool {
-    matches!(scene.members[n].standing, Standing::Suspect(_))
+    matches!(scene.members[n].standing, CarStanding::Suspect(_))
 }
 
 /// The estimated chance that a car is good.
 fn chance(scene: &Scene<'_>, n: usize) -> f64 {
     let member = &scene.members[n];
     match member.standing {
-        Standing::Cleared => 1.0,
+        CarStanding::Cleared => 1.0,
         _ => 1.0 - scene.record.bad_share(member.checked),
     }
 }
@@ -308,7 +314,7 @@ fn landable(scene: &Scene<'_>) -> Option<Vec<usize>> {
 fn groups(scene: &Scene<'_>) -> Vec<Vec<usize>> {
     let mut found: Vec<(u32, Vec<usize>)> = Vec::new();
     for (n, member) in scene.members.iter().enumerate() {
-        let Standing::Suspect(group) = member.standing else { continue };
+        let CarStanding::Suspect(group) = member.standing else { continue };
         if scene.running.iter().any(|list| list.contains(&n)) {
             continue;
         }
@@ -355,7 +361,7 @@ fn hedges(scene: &Scene<'_>, main: &[usize], wanted: &[Vec<usize>]) -> Vec<Vec<u
         scene.running.iter().chain(wanted).any(|list| list.contains(&n) && !list.starts_with(main))
     };
     let doubtful: Vec<usize> = (0..scene.members.len())
-        .filter(|&n| scene.members[n].standing == Standing::Fresh && !covered(n))
+        .filter(|&n| scene.members[n].standing == CarStanding::Fresh && !covered(n))
         .collect();
     let slots = scene.slots.saturating_sub(scene.running.len() + wanted.len());
     if all_good >= SAFE || doubtful.len() < 2 || slots == 0 {

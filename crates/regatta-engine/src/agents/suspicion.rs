@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use regatta_core::config::{AgentKind, Watch};
+use regatta_core::config::{AgentKind, WatchSettings};
 use regatta_core::suspicion::Sign;
 use regatta_core::time::human;
 
@@ -42,7 +42,7 @@ pub enum News {
 /// Watches one attempt. Bounded, whatever the agent prints.
 #[derive(Debug)]
 pub struct Suspicions {
-    rules: Watch,
+    rules: WatchSettings,
     kind: AgentKind,
     /// True if no file is expected to change.
     read_only: bool,
@@ -83,7 +83,7 @@ struct Same {
 impl Suspicions {
     /// Starts to watch, at time zero. `open` are the signs that already hold according to the records.
     pub fn new(
-        rules: &Watch,
+        rules: &WatchSettings,
         kind: AgentKind,
         read_only: bool,
         open: impl IntoIterator<Item = Sign>,

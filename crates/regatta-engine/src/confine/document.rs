@@ -45,8 +45,8 @@ fn check(document: &Confinement) -> Result<(), String> {
             return Err("a network of its own needs the level full".into());
         }
     }
-    if net::ports(&document.network).len() > net::MOST {
-        return Err(format!("more than {} local ports", net::MOST));
+    if net::ports(&document.network).len() > net::MOST_LISTENERS {
+        return Err(format!("more than {} local ports", net::MOST_LISTENERS));
     }
     if net::ports(&document.network).contains(&0) {
         return Err("port 0 is no port".into());

@@ -21,7 +21,7 @@ use super::sys;
 /// The port of the proxy, inside.
 pub const PROXY_PORT: u16 = 3128;
 /// The most listeners that are handed over: below what the kernel passes in one message.
-pub(super) const MOST: usize = 128;
+pub(super) const MOST_LISTENERS: usize = 128;
 
 /// The ports to listen on inside, each once.
 pub(super) fn ports(net: &Net) -> Vec<u16> {
@@ -56,7 +56,7 @@ pub(super) fn set_up(net: &Net, shim: Option<&OwnedFd>) -> Result<(), Fault> {
 fn send(shim: BorrowedFd<'_>, ports: &[u16], listeners: &[TcpListener]) -> io::Result<()> {
     let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
     let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -68,8 +68,8 @@ fn send(shim: BorrowedFd<'_>, ports: &[u16], listeners: &[TcpListener]) -> io::R
 /// In the shim: the listeners of a network of its own, with their ports inside. Does not wait: they are there once the
 /// confinement has been reported.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<Vec<(u16, TcpListener)>> {
-    let mut bytes = [0; MOST * 2];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut bytes = [0; MOST_LISTENERS * 2];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
-use regatta_core::train::bets::{self, Known, Member, Plan, Record, Scene, Standing};
+use regatta_core::train::bets::{self, CarStanding, Known, Member, Plan, Record, Scene};
 
 use super::chain::{Approval, Chain, Chains, Refusal, approval};
 use crate::git::{GitError, Oid, Work};
@@ -57,7 +57,7 @@ pub(super) struct Ledger {
     green: HashSet<Oid>,
     red: HashMap<Oid, Red>,
     green_lists: Vec<Vec<Approval>>,
-    standings: HashMap<Approval, Standing>,
+    standings: HashMap<Approval, CarStanding>,
     record: Record,
     numbers: u32,
     /// How long the last gate took.
@@ -184,11 +184,11 @@ impl Ledger {
         })
     }
 
-    fn standing(&self, car: &Car, has_gate: bool) -> Standing {
+    fn standing(&self, car: &Car, has_gate: bool) -> CarStanding {
         match self.standings.get(&approval(car)) {
-            _ if !has_gate => Standing::Cleared,
+            _ if !has_gate => CarStanding::Cleared,
             Some(standing) => *standing,
-            None => Standing::Fresh,
+            None => CarStanding::Fresh,
         }
     }
 
@@ -277,7 +277,7 @@ impl Ledger {
         if list.is_empty() || (failure.is_some() && list.len() < chain.cars.len()) {
             return None;
         }
-        let mut standings: Vec<Standing> = cars.iter().map(|car| self.standing(car, true)).collect();
+        let mut standings: Vec<CarStanding> = cars.iter().map(|car| self.standing(car, true)).collect();
         let running: Vec<Vec<usize>> = running
             .iter()
             .map(|seqs| seqs.iter().filter_map(|seq| cars.iter().position(|car| car.seq == *seq)).collect())

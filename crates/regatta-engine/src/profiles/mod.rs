@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::config::Profile;
-use regatta_core::profiles::{Choice, Cooling, Limited, Standing, choose};
+use regatta_core::profiles::{AccountStanding, Choice, Cooling, Limited, choose};
 use regatta_core::spec::TaskSpec;
 use regatta_core::time::Timestamp;
 use regatta_store::{AccountKey, AccountRecord, StoreError};
@@ -85,9 +85,9 @@ impl Rota {
                 .0
                 .iter()
                 .find(|account| account.key.profile == profile.name && account.key.agent == agent);
-            known.map_or_else(|| Standing::fresh(&profile.name), AccountRecord::standing)
+            known.map_or_else(|| AccountStanding::fresh(&profile.name), AccountRecord::standing)
         };
-        let standings: Vec<Standing> = ctx.settings.profiles_for(spec).map(standing).collect();
+        let standings: Vec<AccountStanding> = ctx.settings.profiles_for(spec).map(standing).collect();
         choose(&standings, &spec.id, holder, now)
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 /// The most bytes to read of a file.
-const LONGEST: u64 = 1024 * 1024;
+const LONGEST_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The text of such a file. An agent may have put anything there, so only a plain file is read, and not all of a huge
 /// one.
@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    file.take(LONGEST_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -149,10 +149,10 @@ impl Book {
 
     /// Records a state directory; marks of directories that are gone are dropped over time.
     pub(super) fn add_state(&mut self, mark: StateMark) {
-        const MANY: usize = 16;
+        const MOST_MARKS: usize = 16;
         self.record.states.retain(|known| known.inode != mark.inode);
         self.record.states.push(mark);
-        let excess = self.record.states.len().saturating_sub(MANY);
+        let excess = self.record.states.len().saturating_sub(MOST_MARKS);
         self.record.states.drain(..excess);
     }
 

@@ -21,7 +21,7 @@ use crate::refusal::{Refusal, RefusalKind};
 /// How many tasks are read at once.
 const PAGE: usize = 500;
 /// How often a waiting member checks for members who have left, because their tasks become free.
-const LOOK: Duration = Duration::from_secs(1);
+const MEMBERS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which task to take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -175,6 +175,6 @@ async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) ->
         if left.is_some_and(|left| left.is_zero()) {
             return Err(Refusal::new(RefusalKind::TimedOut, nothing(member).message));
         }
-        changes.next_within(left.unwrap_or(LOOK).min(LOOK)).await?;
+        changes.next_within(left.unwrap_or(MEMBERS_INTERVAL).min(MEMBERS_INTERVAL)).await?;
     }
 }

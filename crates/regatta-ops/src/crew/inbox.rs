@@ -16,7 +16,7 @@ use crate::project::Project;
 use crate::refusal::Refusal;
 
 /// How often a waiting reader looks without a wake-up; a message wakes it earlier.
-const LOOK: Duration = Duration::from_secs(5);
+const INBOX_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Selects messages of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Crew {
             if request.keeps_there {
                 self.heard(&request.inbox.reader).await;
             }
-            changes.next_within(left.unwrap_or(LOOK).min(LOOK)).await?;
+            changes.next_within(left.unwrap_or(INBOX_INTERVAL).min(INBOX_INTERVAL)).await?;
         }
     }
 

@@ -20,7 +20,7 @@ use crate::documents::crew::{LeaderDocument, LeftDocument, MemberDocument};
 use crate::refusal::Refusal;
 
 /// How often to check whether the lead is free while waiting for it.
-const LOOK: Duration = Duration::from_secs(1);
+const LEAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a membership depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +202,7 @@ async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refu
             Ok(()) => return Ok(()),
             Err(_) => return register(store, member).await,
         }
-        changes.next_within(LOOK).await?;
+        changes.next_within(LEAD_INTERVAL).await?;
     }
 }
 

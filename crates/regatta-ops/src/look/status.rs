@@ -36,7 +36,7 @@ use crate::when::ago;
 const MOST_EVENTS: usize = 100_000;
 
 /// All details of a task.
-pub struct Seen {
+pub struct TaskDetails {
     /// Its attempts, oldest first.
     pub attempts: Vec<Attempt>,
     /// Its saved work.
@@ -60,7 +60,7 @@ pub struct Seen {
 }
 
 /// Reads all details of a task.
-pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<Seen, Refusal> {
+pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<TaskDetails, Refusal> {
     let attempts = store.attempts(&task.spec.id).await?;
     let id = task.spec.id.clone();
     // `status` answers even while git hangs.
@@ -94,7 +94,18 @@ pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Re
     };
     let budget = budget(store, project, &task.spec).await?;
     let landings = landings(store, &task.spec.id).await?;
-    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next, next_steps })
+    Ok(TaskDetails {
+        attempts,
+        salvages,
+        held,
+        sighting,
+        prompts,
+        suspicions,
+        budget,
+        landings,
+        next,
+        next_steps,
+    })
 }
 
 /// The same as a document, with secrets masked.
@@ -104,8 +115,18 @@ pub async fn document(
     task: &TaskRecord,
 ) -> Result<StatusDocument, Refusal> {
     let seen = look(project, store, task).await?;
-    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next, next_steps } =
-        seen;
+    let TaskDetails {
+        attempts,
+        salvages,
+        held,
+        sighting,
+        prompts,
+        suspicions,
+        budget,
+        landings,
+        next,
+        next_steps,
+    } = seen;
     let redactor = redactor(&project.config);
     let budget = budget.as_ref().map(BudgetDocument::from);
     let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();

@@ -25,7 +25,7 @@ use crate::secrets::redactor;
 /// With more running tasks than this, their agents' activity is not read.
 const MOST_ACTIVITIES: usize = 100;
 /// For more tasks than this, costs are read for all at once.
-const MANY: usize = 1000;
+const MANY_TASKS: usize = 1000;
 
 /// The states that the word of a filter means, as [`StateName::meant_by`] has them.
 pub fn states(word: &str) -> Result<Vec<StateName>, Refusal> {
@@ -236,7 +236,7 @@ async fn spent(store: &dyn Store, tasks: Option<&[TaskBrief]>) -> Result<HashMap
     if tasks.as_ref().is_some_and(Vec::is_empty) {
         return Ok(HashMap::new());
     }
-    let tasks = tasks.filter(|tried| tried.len() <= MANY);
+    let tasks = tasks.filter(|tried| tried.len() <= MANY_TASKS);
     let sums = store.spending(&SpendQuery { by: SpendBy::Task, tasks, ..SpendQuery::default() }).await?;
     Ok(sums.into_iter().filter(|sum| sum.usd > 0.0).map(|sum| (sum.key, sum.usd)).collect())
 }

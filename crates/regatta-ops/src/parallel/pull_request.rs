@@ -11,7 +11,7 @@ use crate::documents::{PullRequestCheck, PullRequestDocument};
 use crate::refusal::Refusal;
 
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The result of a lookup.
 pub(super) struct Checked {
@@ -86,13 +86,13 @@ async fn ask(found: &FoundTask<'_>, gh: &str, branch: &str) -> Result<Option<Pul
     command.args(["pr", "list", "--head", branch, "--state", "all"]);
     command.args(["--json", "number,state,mergedAt,url", "--limit", "1"]);
     command.current_dir(&found.repository.project.repo.toplevel).stdin(Stdio::null()).kill_on_drop(true);
-    let output = match tokio::time::timeout(PATIENCE, command.output()).await {
+    let output = match tokio::time::timeout(ANSWER_PATIENCE, command.output()).await {
         Ok(Ok(output)) => output,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(format!("{name} is not installed, so pull requests cannot be read"));
         }
         Ok(Err(error)) => return Err(format!("starting {name}: {error}")),
-        Err(_) => return Err(format!("{name} did not answer within {} s", PATIENCE.as_secs())),
+        Err(_) => return Err(format!("{name} did not answer within {} s", ANSWER_PATIENCE.as_secs())),
     };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

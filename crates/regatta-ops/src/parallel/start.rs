@@ -20,7 +20,7 @@ use crate::taskfiles::{missing_hint, missing_program};
 use crate::tasks::{SendRequest, When, plain_order};
 
 /// How long to wait for its process; preparing the lane may take longer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PROCESS_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request to start a task.
 #[derive(Clone, Debug)]
@@ -223,5 +223,5 @@ pub async fn wait_for_process(found: &mut FoundTask<'_>) -> Result<(), Refusal> 
             changes.next().await?;
         }
     };
-    tokio::time::timeout(PATIENCE, there).await.unwrap_or(Ok(()))
+    tokio::time::timeout(PROCESS_PATIENCE, there).await.unwrap_or(Ok(()))
 }

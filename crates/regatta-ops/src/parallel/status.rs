@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::secrets::redactor;
 
 /// The most bytes of a log to read for its last lines.
-const MOST: u64 = 1 << 20;
+const MOST_LOG_BYTES: u64 = 1 << 20;
 
 impl ParallelOptions {
     /// One task, and the last `tail` lines of its log. If its daemon is gone while there is work for it, it is started
@@ -96,9 +96,9 @@ fn last_lines(path: &std::path::Path, n: usize) -> std::io::Result<Vec<String>> 
         Err(error) => return Err(error),
     };
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_LOG_BYTES)))?;
     let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes)?;
+    file.take(MOST_LOG_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     Ok(lines[lines.len().saturating_sub(n)..].iter().map(|line| (*line).to_owned()).collect())

@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, RefusalKind};
 use crate::tasks::next::heir;
 
 /// How long an agent and everything it started may take to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const END_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request to cancel tasks: a running agent is stopped with everything it started, and its work stays in its lane.
 #[derive(Clone, Debug)]
@@ -143,13 +143,13 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
             changes.next().await?;
         }
     };
-    match tokio::time::timeout(PATIENCE, settled).await {
+    match tokio::time::timeout(END_PATIENCE, settled).await {
         Ok(settled) => settled,
         Err(_) => Err(Refusal::new(
             RefusalKind::TimedOut,
             format!(
                 "{id} has not ended within {} s; the request to cancel it stays recorded",
-                PATIENCE.as_secs()
+                END_PATIENCE.as_secs()
             ),
         )
         .hinted(format!("`regatta logs -f {id}` shows what it does; {again}"))),

@@ -22,7 +22,7 @@ use super::limited::Limited;
 /// The path of the protocol.
 pub const PATH: &str = "/mcp";
 /// The longest request, in bytes.
-const LONGEST: usize = 4 * 1024 * 1024;
+const LONGEST_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 
 /// Who may connect.
 pub struct Door {
@@ -51,7 +51,7 @@ pub async fn serve(
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
         .with_allowed_origins(origins)
-        .with_max_request_body_bytes(LONGEST);
+        .with_max_request_body_bytes(LONGEST_REQUEST_BYTES);
     let ending = config.cancellation_token.clone();
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(make()), sessions, config);
@@ -162,11 +162,11 @@ mod tests {
                  Content-Length: {length}\r\n\r\n"
             )
         };
-        let long = vec![b' '; LONGEST + 1];
+        let long = vec![b' '; LONGEST_REQUEST_BYTES + 1];
         assert_eq!(answered(&head("secret", long.len()), &long).await, "HTTP/1.1 413 Payload Too Large");
         assert_eq!(answered(&head("guess", long.len()), b"").await, "HTTP/1.1 401 Unauthorized");
         // A body that is just short enough is read, and refused because it is no JSON.
-        let line = answered(&head("secret", LONGEST), &long[1..]).await;
+        let line = answered(&head("secret", LONGEST_REQUEST_BYTES), &long[1..]).await;
         assert!(line.starts_with("HTTP/1.1 4") && !line.contains("413"), "{line}");
     }
 

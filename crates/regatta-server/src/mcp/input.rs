@@ -8,7 +8,7 @@ use regatta_ops::crew::Speaker;
 use super::answer::refusal;
 
 /// The maximum size of all arguments of one call, in bytes.
-pub(super) const MOST: usize = 1024 * 1024;
+pub(super) const MOST_ARGUMENT_BYTES: usize = 1024 * 1024;
 
 /// A text that is not empty and not too long.
 pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Refusal> {

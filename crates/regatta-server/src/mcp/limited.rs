@@ -14,11 +14,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
 /// The maximum number of connections at once; further ones wait.
-const MOST: usize = 256;
+const MOST_CONNECTIONS: usize = 256;
 /// How long a client may take for the head of its first request.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// A listener that hands out at most [`MOST`] connections.
+/// A listener that hands out at most [`MOST_CONNECTIONS`] connections.
 pub(super) struct Limited {
     listener: TcpListener,
     room: Arc<Semaphore>,
@@ -26,7 +26,7 @@ pub(super) struct Limited {
 
 impl Limited {
     pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(MOST)) }
+        Self { listener, room: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }
     }
 }
 

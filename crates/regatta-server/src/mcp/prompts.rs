@@ -9,7 +9,7 @@ use super::answer::Refused;
 use super::{Authority, Server};
 
 /// The longest argument, in bytes.
-const LONGEST: usize = 64 * 1024;
+const LONGEST_ARGUMENT_BYTES: usize = 64 * 1024;
 
 const RUN_IN_PARALLEL: &str = "\
 Have the following done in parallel by agents that Regatta runs, each in its own git worktree:
@@ -77,8 +77,9 @@ pub(super) async fn get(
 ) -> Result<GetPromptResult, ErrorData> {
     let wrong = |why: String| ErrorData::invalid_params(why, None);
     let given = |name: &str| arguments.get(name).and_then(|value| value.as_str()).unwrap_or_default().trim();
-    if arguments.values().any(|value| value.as_str().is_some_and(|text| text.len() > LONGEST)) {
-        return Err(wrong(format!("an argument has more than {LONGEST} bytes")));
+    if arguments.values().any(|value| value.as_str().is_some_and(|text| text.len() > LONGEST_ARGUMENT_BYTES))
+    {
+        return Err(wrong(format!("an argument has more than {LONGEST_ARGUMENT_BYTES} bytes")));
     }
     let required = |name: &str| match given(name) {
         "" => Err(wrong(format!("the argument `{name}` is missing"))),

@@ -16,7 +16,7 @@ use regatta_ops::look;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 /// How many tasks and how many keys are listed.
-const MOST: usize = 100;
+const MOST_LISTED: usize = 100;
 /// The maximum size of a transcript, in bytes: its end.
 const MOST_LOG: usize = 64 * 1024;
 
@@ -24,7 +24,7 @@ const MOST_LOG: usize = 64 * 1024;
 pub(super) async fn list(server: &Server) -> Result<ListResourcesResult, ErrorData> {
     let tasks = server
         .store()
-        .briefs(&TaskQuery { limit: MOST, latest: true, ..TaskQuery::default() })
+        .briefs(&TaskQuery { limit: MOST_LISTED, latest: true, ..TaskQuery::default() })
         .await
         .map_err(|error| protocol(&error.into()))?;
     let keys =
@@ -50,7 +50,7 @@ pub(super) async fn list(server: &Server) -> Result<ListResourcesResult, ErrorDa
             );
         }
     }
-    for entry in keys.iter().take(MOST) {
+    for entry in keys.iter().take(MOST_LISTED) {
         resources.push(
             Resource::new(format!("regatta://context/{}", encoded(&entry.key)), entry.key.clone())
                 .with_description("A value of the shared context")

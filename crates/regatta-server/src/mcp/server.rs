@@ -81,8 +81,11 @@ impl Server {
             .arguments
             .as_ref()
             .map_or(0, |arguments| serde_json::to_vec(arguments).map_or(usize::MAX, |bytes| bytes.len()));
-        if size > input::MOST {
-            let why = format!("the arguments have {size} bytes; at most {} are allowed", input::MOST);
+        if size > input::MOST_ARGUMENT_BYTES {
+            let why = format!(
+                "the arguments have {size} bytes; at most {} are allowed",
+                input::MOST_ARGUMENT_BYTES
+            );
             let refused = refusal(why, "write the text to a file and give its path");
             return Refused::from(refused).into_call_tool_result();
         }

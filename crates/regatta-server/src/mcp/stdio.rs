@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use super::Server;
 
 /// The longest line to read, in bytes.
-const LONGEST: usize = 4 * 1024 * 1024;
+const LONGEST_LINE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Serves until the client closes standard input.
 pub async fn serve(server: Server) -> Result<(), String> {
@@ -19,7 +19,8 @@ pub async fn serve(server: Server) -> Result<(), String> {
 pub async fn serve_after(server: Server, read: Vec<u8>) -> Result<(), String> {
     let (input, output) = stdio_pipes();
     let input = std::io::Cursor::new(read).chain(input);
-    let transport = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(LONGEST);
+    let transport =
+        AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(LONGEST_LINE_BYTES);
     let running = match server.serve(transport).await {
         Ok(running) => running,
         // The client has gone or never sent a request; that is no error.

@@ -44,7 +44,7 @@ pub struct SqliteStore {
     path: PathBuf,
     readers: Arc<reader::Readers>,
     /// Started by the first subscriber. Declared before the writer so that it is dropped first.
-    watch: Mutex<Option<watch::Watch>>,
+    watch: Mutex<Option<watch::WalWatch>>,
     writer: writer::Writer,
     /// The identity of the file when it was opened.
     file: Option<(u64, u64)>,

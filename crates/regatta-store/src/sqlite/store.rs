@@ -13,7 +13,7 @@ use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
-use super::watch::Watch;
+use super::watch::WalWatch;
 use super::{
     SqliteStore, claims, enqueue, events, profiles, prompts, queue, reads, reports, sessions, spending, train,
 };
@@ -203,7 +203,7 @@ impl Store for SqliteStore {
         if watch.is_none()
             && let Some(looker) = self.writer.looker()
         {
-            *watch = Some(Watch::start(&self.path, looker)?);
+            *watch = Some(WalWatch::start(&self.path, looker)?);
         }
         Ok(self.writer.changes())
     }

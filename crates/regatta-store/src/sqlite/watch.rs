@@ -20,12 +20,12 @@ use crate::{Result, StoreError};
 const LOOK_ANYWAY: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// The thread that listens to the kernel. Ends when it is dropped.
-pub(super) struct Watch {
+pub(super) struct WalWatch {
     stop: File,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
+impl WalWatch {
     pub(super) fn start(path: &Path, looker: Looker) -> Result<Self> {
         let away =
             |error: std::io::Error| StoreError::Unavailable(format!("cannot watch the store: {error}"));
@@ -41,7 +41,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for WalWatch {
     fn drop(&mut self) {
         let _told = self.stop.write_all(&1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {

@@ -15,7 +15,7 @@ use crate::ui::Ui;
 use regatta_ops::{Refusal, StoreChanges};
 
 /// Time between two looks without a wake-up; a change wakes it earlier.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Follow values: print a line, or with --json an object, for each value as it is now and after every change. Of
 /// several changes at once only the last is shown.
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         if shown.show(store.contexts(&query).await?.into_iter(), ui) {
             return Ok(Exit::Ok);
         }
-        changes.next_within(LOOK).await?;
+        changes.next_within(LOOK_INTERVAL).await?;
     }
 }
 

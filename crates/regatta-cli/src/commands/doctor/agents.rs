@@ -13,7 +13,7 @@ use crate::render::shown::clean_line;
 use crate::trust::{Verdict, assess};
 
 /// How long a program may take to print its version.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn look(project: &Project) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -114,8 +114,8 @@ async fn version(program: &Path) -> Result<String, String> {
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .output();
-    match tokio::time::timeout(PATIENCE, asked).await {
-        Err(_) => Err(format!("did not answer within {} s", PATIENCE.as_secs())),
+    match tokio::time::timeout(ANSWER_PATIENCE, asked).await {
+        Err(_) => Err(format!("did not answer within {} s", ANSWER_PATIENCE.as_secs())),
         Ok(Err(error)) => Err(format!("could not be started: {error}")),
         Ok(Ok(output)) if !output.status.success() => Err(format!("ended with {}", output.status)),
         Ok(Ok(output)) => {

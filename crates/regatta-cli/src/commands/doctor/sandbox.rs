@@ -6,7 +6,7 @@ use std::process::Stdio;
 use regatta_core::config::{Agent, AgentKind};
 
 use super::Finding;
-use super::agents::PATIENCE;
+use super::agents::ANSWER_PATIENCE;
 use crate::render::shown::clean_line;
 use regatta_ops::logins::agent_dir;
 
@@ -41,8 +41,8 @@ async fn works(program: &Path, agent: &Agent) -> Result<(), String> {
         .stdout(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let answer = match tokio::time::timeout(PATIENCE, asked).await {
-        Err(_) => Err(format!("it did not answer within {} s", PATIENCE.as_secs())),
+    let answer = match tokio::time::timeout(ANSWER_PATIENCE, asked).await {
+        Err(_) => Err(format!("it did not answer within {} s", ANSWER_PATIENCE.as_secs())),
         Ok(Err(error)) => Err(format!("it could not be started: {error}")),
         Ok(Ok(output)) if output.status.success() && lane.join("written").is_file() => Ok(()),
         Ok(Ok(output)) => {

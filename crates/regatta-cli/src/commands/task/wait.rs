@@ -13,7 +13,7 @@ use regatta_ops::documents::{ParallelStatus, WatchDocument};
 use regatta_ops::look::events::started_pid;
 use regatta_ops::parallel::registry::Registry;
 use regatta_ops::parallel::{FoundTask, Repositories, wait_for_process};
-use regatta_ops::wait::{Granularity, Lines, Watch};
+use regatta_ops::wait::{Granularity, Lines, TaskWatch};
 use regatta_ops::{Refusal, RefusalKind, StoreChanges};
 
 /// Wait until a task is settled, and print what happens meanwhile, one line at a time.
@@ -102,7 +102,7 @@ async fn watch(mut found: FoundTask<'_>, granularity: Granularity, ui: &Ui) -> R
     let project = &found.repository.project;
     let screen = ui.clone();
     let listener = Arc::new(move |document| bare(&document).into_iter().for_each(|line| screen.line(line)));
-    let watch = Arc::new(Watch::new(project, found.store.clone(), granularity, Lines::Raw, listener));
+    let watch = Arc::new(TaskWatch::new(project, found.store.clone(), granularity, Lines::Raw, listener));
     watch.follow(seen, changes).await?;
     Ok(Exit::Ok)
 }

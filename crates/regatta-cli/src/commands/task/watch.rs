@@ -16,7 +16,7 @@ use crate::ui::Ui;
 use regatta_ops::{Refusal, StoreChanges};
 
 /// How often to check for members who have left.
-const LOOK: Duration = Duration::from_secs(1);
+const MEMBERS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Follow the board: print a line, or with --json an object, for every task as it is now and after every change.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             ui.note("watching the board");
         }
         first = false;
-        changes.next_within(LOOK).await?;
+        changes.next_within(MEMBERS_INTERVAL).await?;
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::config_keys::{AGENT_KINDS, CONFIG_KEYS, STRATEGIES};
 use crate::config::keys::{Key, Kind};
-use crate::config::task_keys::{ADAPTERS, Place, TASK_KEYS, in_place};
+use crate::config::task_keys::{ADAPTERS, KeyPlace, TASK_KEYS, in_place};
 use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
@@ -56,7 +56,7 @@ fn the_names_of_the_table_are_those_of_the_types() {
     for key in TASK_KEYS {
         assert!(!key.doc.is_empty() && key.doc.ends_with('.'), "{}", key.name);
     }
-    assert!(in_place(Place::TaskFile).iter().all(|key| key.name != "prompt"));
+    assert!(in_place(KeyPlace::TaskFile).iter().all(|key| key.name != "prompt"));
 }
 
 #[test]

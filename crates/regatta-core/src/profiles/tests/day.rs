@@ -13,7 +13,7 @@ const BUSY: i64 = 90;
 /// An account with a quota of parts that is reset at every multiple of its period.
 #[derive(Clone, Debug)]
 struct Account {
-    standing: Standing,
+    standing: AccountStanding,
     quota: u32,
     period: i64,
     /// The rest of the quota, and its period.
@@ -93,7 +93,8 @@ impl World {
     }
 
     fn start(&mut self, at: usize) {
-        let standings: Vec<Standing> = self.accounts.iter().map(|account| account.standing.clone()).collect();
+        let standings: Vec<AccountStanding> =
+            self.accounts.iter().map(|account| account.standing.clone()).collect();
         let job = self.jobs[at].clone();
         let now = super::at(self.now);
         match choose(&standings, &job.id, job.holder.as_deref(), now) {
@@ -157,7 +158,7 @@ impl World {
 }
 
 /// When all quotas of an account are reset; `None` if it was set aside.
-fn whole_at(standing: &Standing) -> Option<Timestamp> {
+fn whole_at(standing: &AccountStanding) -> Option<Timestamp> {
     standing.coolings.iter().try_fold(at(0), |latest, cooling| match cooling.state {
         Limited::SetAside => None,
         Limited::Spent { until } => Some(latest.max(until)),
@@ -167,7 +168,7 @@ fn whole_at(standing: &Standing) -> Option<Timestamp> {
 
 fn account(n: usize, (quota, hours, refused_after): (u32, i64, Option<i64>)) -> Account {
     Account {
-        standing: Standing::fresh(&format!("account-{n}")),
+        standing: AccountStanding::fresh(&format!("account-{n}")),
         quota,
         period: hours * 3600 - 11,
         left: quota,

@@ -13,7 +13,7 @@ struct Simulation {
     slots: usize,
     /// Cars by number, in order.
     queue: Vec<usize>,
-    standings: Vec<Standing>,
+    standings: Vec<CarStanding>,
     tip: Vec<usize>,
     results: BTreeMap<BTreeSet<usize>, bool>,
     running: Vec<Test>,
@@ -42,7 +42,7 @@ impl Simulation {
             checked: false,
             slots,
             queue: (0..cars).collect(),
-            standings: vec![Standing::Fresh; cars],
+            standings: vec![CarStanding::Fresh; cars],
             tip: Vec::new(),
             results: BTreeMap::new(),
             running: Vec::new(),
@@ -263,7 +263,7 @@ fn cars_that_come_one_by_one_do_not_wait_for_each_other() {
     assert!(train.act());
     train.now = 0.5;
     train.queue.push(1);
-    train.standings.push(Standing::Fresh);
+    train.standings.push(CarStanding::Fresh);
     assert!(train.act());
     assert_eq!(train.running[1].cars, [0, 1], "tested on top of the first, which is still under test");
     train.hear();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_core::config::{AgentKind, Watch};
+use regatta_core::config::{AgentKind, WatchSettings};
 use regatta_core::suspicion::Sign;
 use regatta_engine::agents::{AgentEvent, News, Suspicions, decoder};
 
@@ -19,7 +19,7 @@ fn signs(news: &[News]) -> Vec<String> {
 }
 
 /// Plays a script, one line of output a second: what was told, and after which line.
-fn play(kind: AgentKind, rules: &Watch, lines: &[&str]) -> Vec<(usize, String)> {
+fn play(kind: AgentKind, rules: &WatchSettings, lines: &[&str]) -> Vec<(usize, String)> {
     let (mut decoder, mut watch) = (decoder(kind), Suspicions::new(rules, kind, false, []));
     let mut told = Vec::new();
     let mut now = Duration::ZERO;
@@ -49,7 +49,7 @@ fn play(kind: AgentKind, rules: &Watch, lines: &[&str]) -> Vec<(usize, String)> 
 }
 
 fn check(lines: &[&str], expected: &[(usize, &str)]) {
-    let told = play(AgentKind::Claude, &Watch::default(), lines);
+    let told = play(AgentKind::Claude, &WatchSettings::default(), lines);
     let told: Vec<_> = told.iter().map(|(n, sign)| (*n, sign.as_str())).collect();
     assert_eq!(told, expected, "{lines:#?}");
 }
@@ -72,7 +72,7 @@ fn no_recorded_run_is_suspected_of_anything() {
         let stdout = String::from_utf8_lossy(&transcript.stdout).into_owned();
         let stderr: Vec<String> = transcript.stderr.lines().map(|line| format!("stderr {line}")).collect();
         let lines: Vec<&str> = stderr.iter().map(String::as_str).chain(stdout.lines()).collect();
-        let told = play(transcript.kind, &Watch::default(), &lines);
+        let told = play(transcript.kind, &WatchSettings::default(), &lines);
         assert_eq!(told, [], "{}", transcript.name);
     }
 }
@@ -131,9 +131,13 @@ fn a_question_is_one_only_where_nothing_follows() {
         ),
     ];
     for (kind, line) in cases {
-        let told = play(kind, &Watch::default(), &[line, "wait 60", "stderr well"]);
+        let told = play(kind, &WatchSettings::default(), &[line, "wait 60", "stderr well"]);
         assert_eq!(told, [(1, "+prompt".to_owned()), (2, "-prompt".to_owned())], "{line}");
-        assert_eq!(play(kind, &Watch::default(), &[line, "stderr and on it goes", "wait 60"]), [], "{line}");
+        assert_eq!(
+            play(kind, &WatchSettings::default(), &[line, "stderr and on it goes", "wait 60"]),
+            [],
+            "{line}"
+        );
     }
     // A model may speak of questions as much as it likes.
     let said = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Press Enter to continue? [y/n]"}]}}"#;
@@ -142,7 +146,7 @@ fn a_question_is_one_only_where_nothing_follows() {
 
 #[test]
 fn half_a_line_that_asks_is_a_question_too() {
-    let mut watch = Suspicions::new(&Watch::default(), AgentKind::Command, false, []);
+    let mut watch = Suspicions::new(&WatchSettings::default(), AgentKind::Command, false, []);
     let mut now = Duration::ZERO;
     let mut told = Vec::new();
     for _ in 0..2 {
@@ -167,7 +171,7 @@ fn refusals_and_turns_without_a_change_count_over_the_whole_attempt() {
         (0..40).flat_map(|n| [call(n, &format!("grep {n}")), answer(n, false, "x")]).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     check(&many, &[(60, "+no-change")]);
-    let mut reader = Suspicions::new(&Watch::default(), AgentKind::Claude, true, []);
+    let mut reader = Suspicions::new(&WatchSettings::default(), AgentKind::Claude, true, []);
     let turns = (0..100).flat_map(|n| {
         [AgentEvent::tool(n.to_string(), "Read", "a"), AgentEvent::ended(n.to_string(), false)]
     });
@@ -180,7 +184,7 @@ fn refusals_and_turns_without_a_change_count_over_the_whole_attempt() {
 
 #[test]
 fn what_another_engine_heard_is_no_news_and_what_it_raised_is_taken_back() {
-    let mut watch = Suspicions::new(&Watch::default(), AgentKind::Claude, false, [Sign::Silence]);
+    let mut watch = Suspicions::new(&WatchSettings::default(), AgentKind::Claude, false, [Sign::Silence]);
     watch.recall(&[AgentEvent::Text { text: "before".into() }]);
     assert_eq!(signs(&watch.look(SECOND * 1000, false, [b"", b""])), [""; 0], "it was told already");
     assert_eq!(signs(&watch.heard(&[], SECOND * 1001)), ["-silence"]);
@@ -188,7 +192,7 @@ fn what_another_engine_heard_is_no_news_and_what_it_raised_is_taken_back() {
 
 #[test]
 fn an_agent_that_never_closes_its_tools_costs_no_more_memory_than_others() {
-    let mut watch = Suspicions::new(&Watch::default(), AgentKind::Claude, false, []);
+    let mut watch = Suspicions::new(&WatchSettings::default(), AgentKind::Claude, false, []);
     for n in 0..10_000 {
         let tool = format!("{n}");
         watch

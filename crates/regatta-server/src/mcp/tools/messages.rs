@@ -18,7 +18,7 @@ use regatta_ops::documents::crew::{MessageDocument, PostedDocument};
 use regatta_ops::{Refusal, RefusalKind};
 
 /// Seconds to wait by default, and at most, because clients give up a call after a while.
-const PATIENCE: u64 = 30;
+const USUAL_PATIENCE: u64 = 30;
 const MOST_PATIENCE: u64 = 600;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -242,7 +242,7 @@ fn posted(posted: &Posted) -> Answer {
 }
 
 fn patience(said: Option<u64>) -> Duration {
-    Duration::from_secs(said.unwrap_or(PATIENCE).min(MOST_PATIENCE))
+    Duration::from_secs(said.unwrap_or(USUAL_PATIENCE).min(MOST_PATIENCE))
 }
 
 fn told(messages: &[Message]) -> Answer {

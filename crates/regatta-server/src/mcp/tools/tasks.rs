@@ -131,7 +131,7 @@ fn order(args: Enqueue) -> Result<Order, Refusal> {
     if let Some(prompt) = args.prompt {
         let deps = input::ids("deps", &args.deps)?;
         return Ok(Order::Add(AddRequest {
-            prompt: input::text("prompt", prompt, input::MOST)?,
+            prompt: input::text("prompt", prompt, input::MOST_ARGUMENT_BYTES)?,
             id: args.id.as_deref().map(|text| input::id("id", text)).transpose()?,
             title: args.title,
             deps: (!deps.is_empty()).then_some(deps),
@@ -150,7 +150,7 @@ fn order(args: Enqueue) -> Result<Order, Refusal> {
         ));
     }
     let source = match args.plan {
-        Some(text) => Source::Text(input::text("plan", text, input::MOST)?),
+        Some(text) => Source::Text(input::text("plan", text, input::MOST_ARGUMENT_BYTES)?),
         None => Source::Files(args.files),
     };
     Ok(Order::Enqueue(EnqueueRequest { replace: args.replace, ..EnqueueRequest::new(source) }))
