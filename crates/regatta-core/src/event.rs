@@ -41,10 +41,7 @@ pub enum EventBody {
         queue: String,
     },
     /// A node claimed it.
-    Claimed {
-        /// The node.
-        node: String,
-    },
+    Claimed { node: String },
     /// Its lane is ready.
     LaneReady {
         /// The lane's path.
@@ -142,16 +139,12 @@ pub enum EventBody {
     },
     /// It needs a user.
     Blocked {
-        /// The reason.
         reason: BlockReason,
         /// The reason in words.
         detail: String,
     },
     /// A dependency failed or was cancelled.
-    Skipped {
-        /// The dependency.
-        dependency: TaskId,
-    },
+    Skipped { dependency: TaskId },
     /// The dependency that caused the skip is available again.
     Rearmed,
     /// It was cancelled.

@@ -19,10 +19,7 @@ pub enum Exit {
         signal: i32,
     },
     /// Regatta ended the tree because a limit was exceeded.
-    TimedOut {
-        /// The limit.
-        limit: Limit,
-    },
+    TimedOut { limit: Limit },
     /// Regatta ended the tree on request: by an operator, Ctrl-C or a shutdown.
     Stopped {
         /// Who asked for it, for display.

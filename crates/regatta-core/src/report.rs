@@ -52,7 +52,6 @@ pub struct Report {
 /// One task of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// Its id.
     pub id: TaskId,
     /// Its title, one line.
     pub title: String,

@@ -19,7 +19,6 @@ use crate::writes::WritePath;
 /// The parser builds it, the store keeps it, the engine only reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSpec {
-    /// Its id.
     pub id: TaskId,
     /// One line for display; defaults to the prompt's first heading.
     pub title: String,

@@ -84,10 +84,7 @@ pub enum TaskState {
         by: String,
     },
     /// A dependency failed or was cancelled.
-    Skipped {
-        /// The dependency.
-        dependency: TaskId,
-    },
+    Skipped { dependency: TaskId },
     /// Waiting for a time; no attempt was charged.
     Parked {
         /// The time it waits for.
@@ -345,10 +342,7 @@ pub enum Change {
         target: Option<String>,
     },
     /// A dependency failed or was cancelled.
-    Skip {
-        /// The dependency.
-        dependency: TaskId,
-    },
+    Skip { dependency: TaskId },
     /// The dependency is available again.
     Rearm,
     /// Cancel it.

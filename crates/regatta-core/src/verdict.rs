@@ -160,7 +160,6 @@ impl Metrics {
 /// A verdict with its explanation: as the agent reported it or an adapter read it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statement {
-    /// The verdict.
     pub verdict: Verdict,
     /// One line, or a short paragraph.
     #[serde(default)]

@@ -35,9 +35,7 @@ use crate::worker::AttemptHere;
 /// The operations of crew members on one project and its store.
 #[derive(Clone)]
 pub struct Crew {
-    /// The project.
     pub project: Project,
-    /// Its store.
     pub store: Arc<dyn Store>,
 }
 

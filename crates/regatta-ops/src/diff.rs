@@ -21,7 +21,6 @@ pub struct DiffRequest {
 
 /// A task's work and what it is compared with, ready to be shown in any style.
 pub struct TaskDiff {
-    /// The task.
     pub task: TaskRecord,
     hands: (Work, Lanes),
     sides: Sides,

@@ -49,7 +49,6 @@ pub use cost::{BudgetDocument, CostDocument, CostRow};
 /// One task, as in `list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskDocument {
-    /// Its id.
     pub id: TaskId,
     /// One line for people.
     pub title: String,
@@ -95,7 +94,6 @@ pub struct TaskDocument {
 /// One task with all details, as in `status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusDocument {
-    /// Its id.
     pub id: TaskId,
     /// One line for people.
     pub title: String,
@@ -224,7 +222,6 @@ pub struct FindingDocument {
 /// A task whose uncommitted work could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreadDocument {
-    /// The task.
     pub task: TaskId,
     /// The reason.
     pub why: String,
@@ -344,7 +341,6 @@ pub struct AttemptDocument {
     pub base: Option<Oid>,
     /// The commit it ended with.
     pub head: Option<Oid>,
-    /// Its lane.
     pub lane: Option<PathBuf>,
     /// The file with its output.
     pub log: Option<PathBuf>,
@@ -359,7 +355,6 @@ pub struct AttemptDocument {
 /// An account that agents rotate through, as in `profiles --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProfileDocument {
-    /// Its name.
     pub name: String,
     /// Its state for each kind of agent that may use it.
     pub accounts: Vec<AccountDocument>,
@@ -398,7 +393,6 @@ pub struct SalvageDocument {
     /// The ref that holds it.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The commit.
     pub commit: Oid,
     /// Why it was saved.
     pub why: String,
@@ -430,7 +424,6 @@ pub struct ChangesDocument {
 /// A changed task, in its new state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangedDocument {
-    /// The task.
     #[serde(flatten)]
     pub task: TaskDocument,
     /// The ref that holds the work from its lane, if that was saved.
@@ -441,7 +434,6 @@ pub struct ChangedDocument {
 /// A refused task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RefusedDocument {
-    /// Its id.
     pub id: TaskId,
     /// The reason.
     pub error: String,

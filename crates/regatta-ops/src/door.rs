@@ -64,7 +64,6 @@ pub enum Tool {
     },
     /// Asks for help.
     Ask {
-        /// The question.
         question: String,
         /// Background needed to answer it.
         context: Option<String>,
@@ -106,18 +105,13 @@ pub enum Tool {
     },
     /// Writes a shared value.
     SetContext {
-        /// The key.
         key: String,
-        /// The value.
         value: String,
         /// Only if the value has this version.
         if_version: Option<u64>,
     },
     /// Reads a shared value.
-    GetContext {
-        /// The key.
-        key: String,
-    },
+    GetContext { key: String },
     /// Lists shared values.
     ListContext {
         /// Only keys with this prefix.

@@ -32,9 +32,7 @@ impl Selection {
 
 /// The operations of a user on the tasks of a project.
 pub struct Operator {
-    /// The project.
     pub project: Project,
-    /// Its store.
     pub store: Arc<dyn Store>,
     /// Opened by the first operation that needs them, because that runs git.
     lanes: OnceLock<Option<Lanes>>,

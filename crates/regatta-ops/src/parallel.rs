@@ -50,7 +50,6 @@ pub struct ParallelOptions {
 pub struct Repository {
     /// Its registered name.
     pub name: String,
-    /// The project.
     pub project: Project,
     /// `None` if nothing was ever stored.
     pub store: Option<Arc<dyn Store>>,
@@ -68,11 +67,9 @@ pub struct Repositories {
 
 /// One task in its repository.
 pub struct FoundTask<'a> {
-    /// Its repository.
     pub repository: &'a Repository,
     /// The store of its repository.
     pub store: Arc<dyn Store>,
-    /// The task.
     pub task: TaskRecord,
 }
 

@@ -34,7 +34,6 @@ pub enum RefusalKind {
 /// The error of an operation. It always has a next step.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// Its kind.
     pub kind: RefusalKind,
     /// What prevented the operation, in one sentence.
     pub message: String,

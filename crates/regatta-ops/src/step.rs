@@ -101,7 +101,6 @@ pub enum Step {
     Act {
         /// The action.
         act: Act,
-        /// The task.
         task: TaskId,
     },
     /// Anything else, in a sentence.

@@ -20,7 +20,6 @@ use crate::refusal::Refusal;
 /// The attempt that this process acts for: the one set by [`act_for`], or the one its `REGATTA_*` variables name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptHere {
-    /// Its task.
     pub task: TaskId,
     /// Its number.
     pub attempt: u32,
@@ -59,7 +58,6 @@ impl AttemptHere {
 /// The attempt whose environment this process has, with the store it reports to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Its task.
     pub task: TaskId,
     /// Its number.
     pub attempt: u32,

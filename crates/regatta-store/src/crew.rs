@@ -88,9 +88,7 @@ pub trait Crew: Send + Sync {
 /// A member that joins the crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMember {
-    /// Its name.
     pub name: MemberName,
-    /// Its role.
     pub role: Role,
     /// Its session; a fresh one.
     pub session: SessionId,
@@ -103,9 +101,7 @@ pub struct NewMember {
 /// A member of the crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
     pub name: MemberName,
-    /// Its role.
     pub role: Role,
     /// Its current or last session.
     pub session: SessionId,
@@ -163,7 +159,6 @@ pub struct NewMessage {
     pub to: Recipients,
     /// The kind of message.
     pub kind: MessageKind,
-    /// The text.
     pub text: String,
     /// The message it answers.
     pub reply_to: Option<u64>,
@@ -239,7 +234,6 @@ pub struct Message {
     pub to: MemberName,
     /// The kind of message.
     pub kind: MessageKind,
-    /// The text.
     pub text: String,
     /// The message it answers.
     pub reply_to: Option<u64>,
@@ -270,7 +264,6 @@ pub enum Mark {
 /// A write to the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextWrite {
-    /// The key.
     pub key: String,
     /// The value; `None` deletes it.
     pub value: Option<String>,
@@ -285,7 +278,6 @@ pub struct ContextWrite {
 /// A value of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextEntry {
-    /// Its key.
     pub key: String,
     /// The value; `None` if it was deleted.
     pub value: Option<String>,

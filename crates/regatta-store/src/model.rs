@@ -182,7 +182,6 @@ pub struct ClaimRequest {
 /// Permission to advance one task. Everything a worker writes names it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// The task.
     pub task: TaskId,
     /// Grows with every new owner.
     pub fence: u64,
@@ -267,7 +266,6 @@ pub enum Outcome {
     },
     /// Wait for a user.
     Block {
-        /// The reason.
         reason: BlockReason,
         /// The reason in words.
         detail: String,
@@ -441,7 +439,6 @@ pub struct TaskRecord {
     pub waiting_on: Vec<TaskId>,
     /// The session that holds it.
     pub session: Option<SessionId>,
-    /// Its fence.
     pub fence: u64,
     /// Who asked to cancel it while it is claimed.
     pub cancel_asked: Option<String>,
@@ -465,7 +462,6 @@ impl TaskRecord {
 /// A task for lists: everything except its spec, which may be long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskBrief {
-    /// Its id.
     pub id: TaskId,
     /// One line for display.
     pub title: String,
@@ -540,7 +536,6 @@ pub struct Lander {
 /// One account: a profile, as one kind of agent uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccountKey {
-    /// The profile.
     pub profile: String,
     /// The kind of agent.
     pub agent: String,

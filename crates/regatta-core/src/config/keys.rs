@@ -9,7 +9,6 @@ use super::task_keys::{self, KeyPlace};
 /// One key of a file that users write.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
     pub name: &'static str,
     /// Aliases of the key.
     pub aliases: &'static [&'static str],

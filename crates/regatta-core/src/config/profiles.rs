@@ -32,7 +32,6 @@ const ACCOUNT_VARIABLES: [(&str, AgentKind); 10] = [
 /// An account to rotate through.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
-    /// Its name.
     pub name: String,
     /// Variables that select it.
     pub env: BTreeMap<String, String>,

@@ -25,9 +25,7 @@ impl Wanted {
 /// The member that asks for work.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// Its name.
     pub name: &'a MemberName,
-    /// Its role.
     pub role: &'a Role,
 }
 

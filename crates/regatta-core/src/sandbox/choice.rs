@@ -22,7 +22,6 @@ pub struct Machine {
 /// The level to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The level.
     pub level: Level,
     /// Whether the home directory can be copied on write.
     pub copies_home: bool,

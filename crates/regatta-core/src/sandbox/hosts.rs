@@ -35,7 +35,6 @@ enum Name {
 pub struct Host {
     /// The name in lower case without a final dot, or the address.
     pub name: String,
-    /// The port.
     pub port: u16,
 }
 

@@ -103,7 +103,6 @@ pub struct Facts {
 /// One rule, with its reason for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reasoned {
-    /// The rule.
     pub rule: PathRule,
     /// Why it is there.
     pub why: String,
@@ -114,7 +113,6 @@ pub struct Reasoned {
 pub struct Policy {
     /// The rules in the order in which they are applied.
     pub rules: Vec<Reasoned>,
-    /// The rest.
     rest: Confinement,
 }
 

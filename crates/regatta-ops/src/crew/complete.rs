@@ -22,7 +22,6 @@ use crate::refusal::Refusal;
 pub struct CompleteRequest {
     /// The task.
     pub held: Held,
-    /// The result.
     pub result: String,
     /// The member's verdict on it.
     pub verdict: Verdict,

@@ -13,9 +13,7 @@ use crate::secrets::redactor_here;
 pub struct SetContextRequest {
     /// The member that writes.
     pub who: Speaker,
-    /// The key.
     pub key: String,
-    /// The value.
     pub value: String,
     /// Only if the value has this version; 0 means it must not exist yet.
     pub if_version: Option<u64>,
@@ -28,7 +26,6 @@ pub struct SetContextRequest {
 pub struct DeleteContextRequest {
     /// The member that deletes it.
     pub who: Speaker,
-    /// The key.
     pub key: String,
     /// Only if the value has this version.
     pub if_version: Option<u64>,

@@ -33,7 +33,6 @@ pub struct Held {
 pub struct ReasonRequest {
     /// The task.
     pub held: Held,
-    /// The reason.
     pub reason: String,
 }
 

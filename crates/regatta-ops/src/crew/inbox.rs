@@ -100,7 +100,6 @@ pub struct MarkRequest {
     pub who: Speaker,
     /// Which messages.
     pub which: Which,
-    /// The mark.
     pub mark: Mark,
 }
 

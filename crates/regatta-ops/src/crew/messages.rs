@@ -23,7 +23,6 @@ pub struct PostRequest {
     pub to: Recipients,
     /// The kind of message.
     pub kind: MessageKind,
-    /// The text.
     pub text: String,
     /// The number of the message it answers.
     pub reply_to: Option<u64>,
@@ -36,7 +35,6 @@ pub struct AskRequest {
     pub from: Speaker,
     /// The recipients.
     pub to: Recipients,
-    /// The question.
     pub question: String,
     /// Background needed to answer it.
     pub context: Option<String>,
@@ -49,7 +47,6 @@ pub struct ReplyRequest {
     pub from: Speaker,
     /// The number of the message.
     pub message: u64,
-    /// The text.
     pub text: String,
 }
 

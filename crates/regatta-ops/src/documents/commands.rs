@@ -165,14 +165,12 @@ pub struct SetupMemberDocument {
 pub struct VersionDocument {
     /// `regatta`.
     pub name: &'static str,
-    /// The version.
     pub version: &'static str,
 }
 
 /// `completions`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CompletionsDocument {
-    /// The script.
     pub script: String,
     /// The shell that reads it.
     pub shell: String,
@@ -194,7 +192,6 @@ pub struct RecordedDocument {
     pub attempt: u32,
     /// Always true.
     pub ok: bool,
-    /// Its task.
     pub task: TaskId,
 }
 
@@ -234,7 +231,6 @@ pub struct HistoryDocument {
 pub struct DeletedContextDocument {
     /// Always true.
     pub deleted: bool,
-    /// The key.
     pub key: String,
     /// The version of the deletion.
     pub version: u64,
@@ -290,7 +286,6 @@ pub struct LogPromptDocument {
 pub struct LogEventDocument<E> {
     /// The attempt's number.
     pub attempt: u32,
-    /// The event.
     #[serde(flatten)]
     pub event: E,
 }

@@ -19,7 +19,6 @@ use super::TaskDocument;
 pub struct MemberDocument {
     /// The member's name; for a running agent, the id of its task.
     pub name: MemberName,
-    /// Its role.
     pub role: Role,
     /// `idle`, `busy` or `gone`.
     pub status: &'static str,
@@ -124,7 +123,6 @@ pub struct LeaderDocument {
 /// A member that left, as in `crew unregister --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftDocument {
-    /// Its name.
     pub name: MemberName,
     /// The tasks it held, which are back on the board.
     pub released: Vec<TaskId>,
@@ -135,7 +133,6 @@ pub struct LeftDocument {
 /// A task of the board.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BoardTaskDocument {
-    /// The task.
     #[serde(flatten)]
     pub task: TaskDocument,
     /// What to do.
@@ -171,7 +168,6 @@ impl BoardTaskDocument {
 /// A task that a member took, as in `task claim --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimDocument {
-    /// The task.
     #[serde(flatten)]
     pub task: BoardTaskDocument,
     /// The number of the attempt.
@@ -195,7 +191,6 @@ pub struct MessageDocument {
     pub to: MemberName,
     /// `direct`, `broadcast` or `help`.
     pub kind: MessageKind,
-    /// The text.
     pub text: String,
     /// The number of the message it answers.
     pub reply_to: Option<u64>,
@@ -239,7 +234,6 @@ impl From<&Posted> for PostedDocument {
 /// A value of the shared context, as in `ctx get --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContextDocument {
-    /// Its key.
     pub key: String,
     /// The value; `null` if it was deleted, which only `ctx watch` shows.
     pub value: Option<String>,

@@ -88,7 +88,6 @@ pub struct DaemonStatusDocument {
     pub state: DaemonState,
     /// The branch it lands on.
     pub target: Option<String>,
-    /// Its version.
     pub version: Option<String>,
 }
 

@@ -35,7 +35,6 @@ pub struct UsedLaneDocument {
     pub head: Option<Oid>,
     /// Its directory.
     pub path: PathBuf,
-    /// Its task.
     pub task: TaskId,
 }
 
@@ -80,7 +79,6 @@ pub struct LanePathDocument {
     pub base: Oid,
     /// The directory.
     pub path: PathBuf,
-    /// The task.
     pub task: TaskId,
 }
 
@@ -91,7 +89,6 @@ pub struct RetiredDocument {
     pub removed: bool,
     /// The ref that holds the work from the lane, if that was saved.
     pub salvaged: Option<String>,
-    /// The task.
     pub task: TaskId,
 }
 
@@ -113,7 +110,6 @@ pub struct SweptDocument {
 pub struct SweptLaneDocument {
     /// Whether it goes.
     pub goes: bool,
-    /// Its task.
     pub task: TaskId,
     /// The reason.
     pub why: String,
@@ -122,7 +118,6 @@ pub struct SweptLaneDocument {
 /// Saved work, as in `salvage list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SavedDocument {
-    /// The commit.
     pub commit: Oid,
     /// Its number among those of its task.
     pub number: u64,
@@ -131,7 +126,6 @@ pub struct SavedDocument {
     pub reference: String,
     /// When it was saved.
     pub saved_at: Timestamp,
-    /// Its task.
     pub task: TaskId,
     /// Why it was saved.
     pub why: String,
@@ -155,7 +149,6 @@ impl From<&Salvage> for SavedDocument {
 pub struct SavedPatchDocument {
     /// The commit it is compared with.
     pub base: Oid,
-    /// The commit.
     pub commit: Oid,
     /// Its number among those of its task.
     pub number: u64,
@@ -166,7 +159,6 @@ pub struct SavedPatchDocument {
     pub reference: String,
     /// When it was saved.
     pub saved_at: Timestamp,
-    /// Its task.
     pub task: TaskId,
     /// Why it was saved.
     pub why: String,
@@ -177,7 +169,6 @@ pub struct SavedPatchDocument {
 pub struct RestoredDocument {
     /// The branch that holds the work now.
     pub branch: String,
-    /// The commit.
     pub commit: Oid,
     /// The ref that it was saved under.
     #[serde(rename = "ref")]
@@ -198,7 +189,6 @@ pub struct ReclaimedDocument {
 pub struct GoneDocument {
     /// Its process id.
     pub pid: u32,
-    /// Its session.
     pub session: SessionId,
     /// The tasks it held.
     pub tasks: Vec<TaskId>,

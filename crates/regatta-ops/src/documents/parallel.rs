@@ -78,7 +78,6 @@ pub struct ProcessDocument {
 /// A pull request, as `gh` reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestDocument {
-    /// Its number.
     pub number: Option<u64>,
     /// `OPEN`, `CLOSED` or `MERGED`.
     pub state: Option<String>,
@@ -167,7 +166,6 @@ impl PullRequestDocument {
 /// The document of `task create`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParallelCreated {
-    /// The task.
     pub task: ParallelTaskDocument,
 }
 
@@ -176,14 +174,12 @@ pub struct ParallelCreated {
 pub struct ParallelStarted {
     /// The daemon that was started for it.
     pub daemon: Option<DaemonStarted>,
-    /// The task.
     pub task: ParallelTaskDocument,
 }
 
 /// The document of `task start --dry-run`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParallelPreview {
-    /// Its agent.
     pub agent: String,
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -199,7 +195,6 @@ pub struct ParallelPreview {
     pub session_name: String,
     /// The prompt.
     pub stdin: String,
-    /// The task.
     pub task_id: TaskId,
     /// Whether a daemon would be started.
     pub would_start_daemon: bool,
@@ -245,7 +240,6 @@ pub struct ParallelRefused {
     pub error: String,
     /// The next steps.
     pub hint: String,
-    /// The task.
     pub task_id: TaskId,
 }
 
@@ -260,7 +254,6 @@ pub struct ParallelStatusDocument {
     pub log_tail: Vec<String>,
     /// Whether that daemon takes over a running attempt.
     pub reaped: bool,
-    /// The task.
     pub task: ParallelTaskDocument,
 }
 
@@ -307,7 +300,6 @@ pub struct PullRequestCheck {
     pub found: bool,
     /// The pull request, as last seen.
     pub pr: Option<PullRequestDocument>,
-    /// The task.
     pub task_id: TaskId,
 }
 
@@ -324,7 +316,6 @@ pub struct ParallelDestroyed {
     pub process_killed: bool,
     /// The refs with work that existed nowhere else.
     pub salvaged: Vec<String>,
-    /// Its state.
     pub state: StateName,
     /// Whether it had a worktree.
     pub worktree_removed: bool,
@@ -353,14 +344,12 @@ pub enum CleanupResult {
         pr: Option<PullRequestDocument>,
         /// The state of the pull request.
         reason: String,
-        /// The task.
         task_id: TaskId,
     },
     /// It would be destroyed.
     WouldDestroy {
         /// Its pull request.
         pr: Option<PullRequestDocument>,
-        /// The task.
         task_id: TaskId,
     },
     /// It was destroyed.
@@ -369,7 +358,6 @@ pub enum CleanupResult {
         detail: ParallelDestroyed,
         /// Its pull request.
         pr: Option<PullRequestDocument>,
-        /// The task.
         task_id: TaskId,
     },
     /// It could not be destroyed.
@@ -380,7 +368,6 @@ pub enum CleanupResult {
         hint: String,
         /// Its pull request.
         pr: Option<PullRequestDocument>,
-        /// The task.
         task_id: TaskId,
     },
 }
@@ -390,7 +377,6 @@ pub enum CleanupResult {
 pub struct RepositoriesDocument {
     /// The settings.
     pub config: Map<String, Value>,
-    /// The repositories.
     pub repositories: Vec<Entry>,
     /// The directory of the registry.
     pub root: PathBuf,

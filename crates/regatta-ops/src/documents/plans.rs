@@ -47,9 +47,7 @@ impl fmt::Display for ProposalState {
 pub struct PlanDocument {
     /// Its id, which is also its planner's task id.
     pub id: TaskId,
-    /// The goal.
     pub goal: String,
-    /// Its state.
     pub state: ProposalState,
     /// Why it failed, or what it waits for.
     pub reason: Option<String>,
@@ -66,11 +64,9 @@ pub struct PlanDocument {
 /// A task of a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedDocument {
-    /// Its id.
     pub id: TaskId,
     /// One line for people.
     pub title: String,
-    /// The agent.
     pub agent: String,
     /// The model, if one was chosen.
     pub model: Option<String>,

@@ -14,7 +14,6 @@ use super::RefusedDocument;
 /// A task that was sent a prompt, as in `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SentDocument {
-    /// The task.
     pub task_id: TaskId,
     /// Whether the task was idle and an engine can start it, so that it continues at once.
     pub dispatched: bool,
@@ -75,7 +74,6 @@ impl PromptDocument {
 /// The document of `attach --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttachDocument {
-    /// The task.
     pub task_id: TaskId,
     /// The id of the agent's conversation.
     pub session_id: String,

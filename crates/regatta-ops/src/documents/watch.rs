@@ -13,9 +13,7 @@ use crate::wait::Granularity;
 pub enum WatchDocument {
     /// The wait for a task begins.
     Watching {
-        /// The task.
         task: TaskId,
-        /// Its state.
         state: StateName,
         /// The process of its running agent.
         pid: Option<u32>,
@@ -28,9 +26,7 @@ pub enum WatchDocument {
     },
     /// Its agent uses a tool.
     Tool {
-        /// The task.
         task: TaskId,
-        /// The attempt.
         attempt: u32,
         /// The tool.
         name: String,
@@ -39,16 +35,13 @@ pub enum WatchDocument {
     },
     /// Its agent says something.
     Log {
-        /// The task.
         task: TaskId,
-        /// The attempt.
         attempt: u32,
         /// One line, with secrets masked.
         text: String,
     },
     /// It has ended.
     Exited {
-        /// The task.
         task: TaskId,
         /// Its last state.
         state: StateName,

@@ -59,7 +59,6 @@ pub async fn document_of(
 /// Tasks, with facts from beside their records: small files, the events of running tasks, and the ends of their logs.
 #[derive(Default)]
 pub struct Listed {
-    /// The tasks.
     pub tasks: Vec<TaskBrief>,
     held: BTreeMap<TaskId, String>,
     /// The tasks that the sighting is about.

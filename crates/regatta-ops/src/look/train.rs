@@ -19,7 +19,6 @@ const RECENT: usize = 5;
 /// A car, and what its task waits for.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// The car.
     pub car: Car,
     /// Why it does not land by itself.
     pub waiting: Option<String>,

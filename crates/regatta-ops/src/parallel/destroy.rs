@@ -17,7 +17,6 @@ use crate::tasks::retire::{alone, in_the_way, mode, retire};
 /// A request to stop a task's agent and remove its worktree.
 #[derive(Clone, Debug)]
 pub struct DestroyRequest {
-    /// The task.
     pub task_id: String,
     /// Delete its branch.
     pub delete_branch: bool,

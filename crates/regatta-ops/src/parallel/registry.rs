@@ -32,7 +32,6 @@ const CAP: u64 = 4;
 /// A registered repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name.
     pub name: String,
     /// The path of its checkout.
     pub path: PathBuf,

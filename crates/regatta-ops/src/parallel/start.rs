@@ -25,7 +25,6 @@ const PROCESS_PATIENCE: Duration = Duration::from_secs(30);
 /// A request to start a task.
 #[derive(Clone, Debug)]
 pub struct StartRequest {
-    /// The task.
     pub task_id: String,
     /// The prompt for its agent.
     pub prompt: String,

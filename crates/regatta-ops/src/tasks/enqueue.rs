@@ -59,7 +59,6 @@ impl EnqueueRequest {
 pub struct Enqueued {
     /// The operator on their store.
     pub operator: Operator,
-    /// The tasks.
     pub tasks: Vec<TaskSpec>,
     /// What the daemon will do differently than the files say.
     pub warnings: Vec<Diagnostic>,

@@ -85,7 +85,6 @@ pub fn landing(head: &str) -> LandRequest {
 pub struct Node {
     /// Its handle.
     pub store: Arc<dyn Store>,
-    /// Its session.
     pub session: SessionId,
 }
 
