@@ -86,9 +86,9 @@ impl Ui {
     /// Prints text from others: byte for byte into a pipe or a file, cleaned on a terminal.
     pub(crate) fn foreign(&self, bytes: &[u8]) {
         if self.terminal || self.kept.is_some() {
-            self.out(&clean(&String::from_utf8_lossy(bytes)))
+            self.out(&clean(&String::from_utf8_lossy(bytes)));
         } else {
-            self.bytes(bytes)
+            self.bytes(bytes);
         }
     }
 

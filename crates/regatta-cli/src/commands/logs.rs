@@ -160,9 +160,9 @@ impl<'a> Show<'a> {
             if (attempts.len() > 1 || !prompts.is_empty()) && !self.args.raw {
                 let heading = Heading::new(attempt, &attempts[..place], &task.spec, &prompts, self.redactor);
                 if self.ui.json {
-                    self.ui.object(&heading.object())
+                    self.ui.object(&heading.object());
                 } else {
-                    self.ui.out(&(heading.lines(self.ui).join("\n") + "\n"))
+                    self.ui.out(&(heading.lines(self.ui).join("\n") + "\n"));
                 }
             }
             let mut reading = self.reading(attempt.n).await?;

@@ -31,9 +31,9 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refus
     };
     if !dry {
         if text.is_empty() {
-            fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?
+            fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?;
         } else {
-            write(path, &text)?
+            write(path, &text)?;
         }
     }
     Ok(Step::of(path, done))

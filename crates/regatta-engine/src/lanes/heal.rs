@@ -78,9 +78,9 @@ impl Lanes {
             // A link or a file in its place is set aside, never followed. Files restored by a killed healing are
             // removed: files still missing could not be distinguished from deleted ones.
             if record.healing {
-                self.trash(&lane.path)?
+                self.trash(&lane.path)?;
             } else if lane.path.symlink_metadata().is_ok() {
-                self.keep_aside(&lane.path)?
+                self.keep_aside(&lane.path)?;
             }
             self.save_record(&lane.task, &LaneRecord { healing: true, ..record.clone() })?;
             fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;

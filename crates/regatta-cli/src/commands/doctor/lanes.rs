@@ -133,13 +133,12 @@ pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
         let whose = if lock.ours { "a lock on Regatta's own refs or lanes" } else { "a lock of git" };
         let finding =
             Finding::warning("lock", format!("{whose} is left over, and no process holds it: {place}"));
-        match lock.ours {
-            _ if fix && repo.clear_lock(&lock.path) => finding.fixed(),
-            true => finding
-                .hinted("`regatta doctor --fix` removes it; so does the next git command that needs it"),
-            false => {
-                finding.hinted(format!("if no git is running in this repository, remove it: rm {place}"))
-            }
+        if fix && repo.clear_lock(&lock.path) {
+            finding.fixed()
+        } else if lock.ours {
+            finding.hinted("`regatta doctor --fix` removes it; so does the next git command that needs it")
+        } else {
+            finding.hinted(format!("if no git is running in this repository, remove it: rm {place}"))
         }
     };
     repo.stale_locks().into_iter().map(one).collect()

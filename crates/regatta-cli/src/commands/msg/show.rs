@@ -30,8 +30,8 @@ pub(crate) fn one(message: &Message, ui: &Ui) {
 /// Prints messages, for people or as one JSON document.
 pub(crate) fn all(messages: &[Message], ui: &Ui) {
     if ui.json {
-        ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>())
+        ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>());
     } else {
-        messages.iter().for_each(|message| line(message, ui))
+        messages.iter().for_each(|message| line(message, ui));
     }
 }

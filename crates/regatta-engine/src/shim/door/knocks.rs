@@ -80,9 +80,9 @@ impl Knocks {
                     let name = event.file_name().and_then(|name| name.to_str().ok());
                     if let Some(id) = name.and_then(id_of) {
                         if self.waiting.len() < MOST_WAITING {
-                            self.waiting.push_back(id.to_owned())
+                            self.waiting.push_back(id.to_owned());
                         } else {
-                            too_many.push(id.to_owned())
+                            too_many.push(id.to_owned());
                         }
                     }
                 }
