@@ -1,6 +1,7 @@
 //! Agents, and their child processes, that lie about what they use and when their limit ends.
 
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
@@ -73,7 +74,7 @@ exit 1"#;
     world.wait_state("a", "parked");
     let record = world.task("a");
     let reason = text(&record["reason"]);
-    assert!(reason.contains("more than 8 days from now"), "{record:#}");
+    insta::assert_snapshot!(shown(reason), @"rate-limited: You have hit your limit; the agent says that the limit ends at WHEN, more than 8 days from now; Regatta tries again at WHEN; all profiles are cooling down, and one is ready first");
     let year = |text: &str| text.contains("5138");
     assert!(!year(text(&record["attempts"][0]["class_detail"]["until"])), "{record:#}");
     let profiles = world.regatta(["profiles", "--json"]).exited(0).stdout;

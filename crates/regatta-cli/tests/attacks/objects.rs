@@ -174,8 +174,19 @@ fn a_large_file_lands_with_a_warning() {
     world.run(&plan, &[]).exited(0);
     let task = world.task("a");
     assert_eq!(task["state"], "landed");
-    assert!(task.to_string().contains("big.bin (28 MB)"), "{task:#}");
-    assert!(task.to_string().contains("\"warn\""), "{task:#}");
+    assert_eq!(task["attempts"][0]["verdict"], "warn", "{task:#}");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ✓ a  head -c HASH /dev/zero > big.bin; git add big.bin; git commit -qm b…
+    state     landed (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 sh · TIME · exit 0 · verdict warn
+              - exit-code says pass
+              - large files, which will be in every clone: big.bin (28 MB)
+              - 1 file changed, tree HASH
+              - commit HASH
+    ");
 }
 
 #[test]

@@ -217,11 +217,16 @@ fn a_state_directory_of_another_user_is_refused() {
     world.run(&plan, &[]).exited(0);
     let state = world.state_dir();
     give_away(&mut world, &state);
-    let refused = format!("{} belongs to another user, so Regatta does not use it", state.display());
     let plan = plan.to_str().expect("it is text");
-    for command in [&["list"][..], &["status", "a"], &["cancel", "a"], &["run", plan], &["daemon", "start"]] {
-        let ran = world.regatta(command);
-        assert!(ran.code == 6 && ran.stderr.contains(&refused), "{command:?}: {ran:?}");
+    let refused = world.regatta(["list"]).shown();
+    insta::assert_snapshot!(refused, @"
+    --- stderr
+    error: DIR/repo/.regatta belongs to another user, so Regatta does not use it
+    hint: look at DIR/repo/.regatta, and remove it if you do not need it
+    --- exit 6
+    ");
+    for command in [&["status", "a"][..], &["cancel", "a"], &["run", plan], &["daemon", "start"]] {
+        assert_eq!(world.regatta(command).shown(), refused, "{command:?}");
     }
 }
 
@@ -233,8 +238,11 @@ fn a_directory_for_lanes_of_another_user_is_refused() {
     world.config(&format!("lanes_root: {}\n", lanes.display()));
     give_away(&mut world, &lanes);
     let plan = world.plan(&task("a", "", "echo a > a.txt"));
-    let refused = format!("the lanes' directory {} belongs to another user", lanes.display());
-    let ran = world.run(&plan, &[]);
-    assert!(ran.code == 6 && ran.stderr.contains(&refused), "{ran:?}");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    --- stderr
+    error: the lanes' directory DIR/their-lanes belongs to another user
+    hint: name another one: `lanes_root` in regatta.yaml, or $REGATTA_LANES_ROOT
+    --- exit 6
+    ");
     assert_eq!(fs::read_dir(&lanes).expect("it can be listed").count(), 0, "nothing was made in it");
 }

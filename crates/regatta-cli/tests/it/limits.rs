@@ -24,7 +24,7 @@ fn assert_waits(settings: &str, keys: &str, why: &str) {
     first.arrived();
     let run = world.start(&other, &[]);
     let held = held(&world, "second");
-    assert!(held.contains(why), "{held}");
+    assert_eq!(held, why);
     assert_eq!(world.events_of("second", "claimed"), 0);
     first.open();
     second.arrived();

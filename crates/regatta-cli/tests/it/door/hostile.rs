@@ -122,7 +122,7 @@ fn half_a_line_and_a_line_without_end_hold_nobody_up() {
         taken += if endless.send(&chunk) { 32 * 1024 } else { 0 };
     }
     assert!(taken < 4_000_000, "{taken} bytes were taken");
-    assert!(endless.answer()["error"]["message"].as_str().unwrap().contains("longer than 1 MiB"));
+    insta::assert_snapshot!(endless.answer()["error"]["message"].as_str().unwrap(), @"the request is longer than 1 MiB");
     assert!(size(door.shim_pid()).0 < before.0 + 20_000, "memory is bounded");
     door.run(["progress", "meanwhile"]).exited(0);
     for half in &mut halves {
