@@ -129,7 +129,13 @@ impl Door {
         // The only other handle: when the thread drops its own, the server sees the end.
         knocked.request = File::open("/dev/null").map_err(|error| self.broken(&error))?;
         std::thread::spawn(move || {
-            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut request);
+            // By hand: `io::copy` would let the kernel move what comes from a socket, which then waits for more of it.
+            let (mut input, mut chunk) = (std::io::stdin().lock(), vec![0; 64 * 1024]);
+            while let Ok(n @ 1..) = input.read(&mut chunk) {
+                if request.write_all(&chunk[..n]).is_err() {
+                    break;
+                }
+            }
         });
         let mut output = std::io::stdout().lock();
         let mut chunk = vec![0; 64 * 1024];

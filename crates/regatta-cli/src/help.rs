@@ -77,6 +77,7 @@ const GROUPS: &[Group] = &[
         heading: "Setup",
         commands: &[
             ("doctor", "regatta doctor"),
+            ("sandbox", "regatta sandbox show"),
             ("trust", "regatta trust"),
             ("config", "regatta config"),
             ("profiles", "regatta profiles"),

@@ -8,6 +8,7 @@ use crate::chain::Edition;
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::oid::Oid;
+use crate::sandbox::Level;
 use crate::time::Timestamp;
 use crate::verdict::{Statement, Verdict};
 
@@ -49,6 +50,9 @@ pub struct Attempt {
     /// The commit it ended with.
     #[serde(default)]
     pub head: Option<Oid>,
+    /// How firmly it was confined; unknown for attempts of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Level>,
     /// When the agent was started.
     #[serde(default)]
     pub started_at: Option<Timestamp>,
@@ -118,6 +122,7 @@ impl Attempt {
             log: None,
             base: None,
             head: None,
+            sandbox: None,
             started_at: None,
             ended_at: None,
             exit: None,

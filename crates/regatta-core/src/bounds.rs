@@ -20,7 +20,7 @@ pub struct Bounds {
     /// The tools and commands it may use.
     #[serde(default)]
     pub permissions: Permissions,
-    /// The sandbox for its commands; without one, the agent's default applies, which is no sandbox.
+    /// What it is kept in; by default the lane is writable, and little else.
     #[serde(default)]
     pub sandbox: Option<Sandbox>,
     /// Its MCP servers, by name.
@@ -39,15 +39,15 @@ pub struct Permissions {
     pub deny: Vec<Rule>,
 }
 
-/// How an agent's commands are confined.
+/// How an agent is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sandbox {
     /// No sandbox.
     Off,
-    /// Commands may write only to the lane and to temporary directories.
+    /// It may write its lane, temporary files and its own state.
     Workspace,
-    /// Commands may not write anywhere.
+    /// It may write temporary files and its own state, and not its lane.
     ReadOnly,
 }
 

@@ -13,6 +13,7 @@ use crate::event::{Event, EventBody};
 use crate::id::TaskId;
 use crate::oid::Oid;
 use crate::plain::{fenced, last_lines, markdown};
+use crate::sandbox::Level;
 use crate::state::{StateName, TaskState};
 use crate::time::{Timestamp, human};
 use crate::train::LandStep;
@@ -247,9 +248,14 @@ impl TaskReport {
             let model = attempt
                 .model_in_words()
                 .map_or_else(String::new, |model| format!(" with {}", markdown(&model)));
+            let sandbox = match attempt.sandbox {
+                None => String::new(),
+                Some(Level::Off) => ", unconfined".to_owned(),
+                Some(level) => format!(", sandbox {level}"),
+            };
             let _ = write!(
                 text,
-                "\nAttempt {} by {}{profile}{model} ({took}{exit}{class}{verdict})",
+                "\nAttempt {} by {}{profile}{model} ({took}{sandbox}{exit}{class}{verdict})",
                 attempt.n,
                 markdown(&attempt.agent)
             );

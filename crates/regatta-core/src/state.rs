@@ -429,7 +429,8 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             S::Landing { attempt: *attempt, head: head.clone(), waiting: None }
         }
         (
-            S::Done { .. } | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. },
+            S::Done { .. }
+            | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests | BlockReason::Policy, .. },
             Change::Board { attempt, head },
         ) => S::Landing { attempt: *attempt, head: head.clone(), waiting: None },
         (S::Blocked { reason: BlockReason::Verdict, .. }, Change::Accept { attempt, head }) => {

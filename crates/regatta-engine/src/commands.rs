@@ -1,11 +1,16 @@
 //! Commands of the user that Regatta itself runs: checks, hooks, lane setup, the gate. Supervised like agents.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use regatta_core::bounds::Sandbox;
 use regatta_core::exit::Exit;
 use regatta_core::hex::hex;
+use regatta_core::sandbox::Confinement;
+use regatta_core::sandbox::settings::Mode;
 use regatta_store::Claim;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -14,8 +19,10 @@ use crate::context::{Context, run_id};
 use crate::environment::Environment;
 use crate::files::end_of;
 use crate::git::AS_STORED;
-use crate::lanes::{HookCall, HookResult};
+use crate::lanes::{HookCall, HookResult, Lane};
 use crate::process::{Launch, Stdin};
+use crate::sandbox::{CommandBox, Place};
+use crate::shim::proxy::refused_hosts;
 use crate::worker::Stop;
 
 /// Time limit of a commit hook.
@@ -35,6 +42,10 @@ pub(crate) struct Shell {
     secrets: Vec<(String, String)>,
     /// The lane's lock, if it is in one.
     hold: Option<PathBuf>,
+    /// The git directories of the place; `None` for a command that is not confined.
+    git: Option<Vec<PathBuf>>,
+    /// Variables that the task sets, which nothing replaces.
+    own: BTreeMap<String, String>,
 }
 
 /// How a command ended, and the end of its output on both streams.
@@ -57,7 +68,8 @@ impl Ran {
 
 impl Shell {
     /// In a task's lane, with what a check may know: the task, not its token.
-    pub(crate) fn for_lane(ctx: &Context, claim: &Claim, lane: &Path, dir: &Path) -> Self {
+    pub(crate) fn for_lane(ctx: &Context, claim: &Claim, place: &Lane, dir: &Path) -> Self {
+        let lane = place.path.as_path();
         let mut environment = ctx.settings.environment.clone();
         environment
             .set("REGATTA_TASK", claim.task.as_str())
@@ -69,7 +81,11 @@ impl Shell {
         let run_id = format!("{}.{}", run_id(claim), name_of(dir));
         let secrets = ctx.secrets_in_lane(&claim.task);
         let hold = Some(ctx.repository.hold_of(&claim.task));
-        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold }
+        let agent = ctx.settings.agents.get(&claim.spec.agent).map(|agent| agent.bounds.clone());
+        let bounds = claim.spec.bounds.on_top_of(&agent.unwrap_or_default());
+        let git = (bounds.sandbox != Some(Sandbox::Off)).then(|| vec![place.git_dir().to_owned()]);
+        let own = claim.spec.env.clone();
+        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold, git, own }
     }
 
     /// A fingerprint of the environment of commands here: with another one, the same command may have another result.
@@ -88,17 +104,20 @@ impl Shell {
         hex(&hash.finalize()[..8])
     }
 
-    /// In a checkout of a candidate.
+    /// In a checkout of a candidate, with its own git directory; without one it is not confined.
     pub(crate) fn for_gate(
         ctx: &Context,
         checkout: &Path,
+        git: Option<&Path>,
         dir: &Path,
         run_id: String,
         secrets: Vec<(String, String)>,
     ) -> Self {
         let mut environment = ctx.settings.environment.clone();
         environment.set("REGATTA_LANE", checkout.as_os_str());
-        Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold: None }
+        let (cwd, dir) = (checkout.to_owned(), dir.to_owned());
+        let git = git.map(|dir| vec![dir.to_owned()]);
+        Self { cwd, dir, environment, run_id, secrets, hold: None, git, own: BTreeMap::new() }
     }
 
     /// Runs a line of the user's own configuration or task file, which is shell text by definition.
@@ -158,13 +177,20 @@ impl Shell {
         for (name, value) in AS_STORED {
             environment.set(name, value);
         }
+        let failed = |error: String| Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
+        let programs =
+            argv.first().map(PathBuf::from).and_then(|program| program.parent().map(PathBuf::from));
+        // Held until the command has ended: then the box is removed.
+        let confined = match self.confine(ctx, &mut environment, programs) {
+            Ok(confined) => confined,
+            Err(error) => return failed(error),
+        };
         // One directory per launch: a shim never shares its records.
         let dir = fresh_dir(&self.dir);
         let dir = match dir {
             Ok(dir) => dir,
             Err(error) => {
-                let error = format!("{}: {error}", self.dir.display());
-                return Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
+                return failed(format!("{}: {error}", self.dir.display()));
             }
         };
         let (stdout, stderr, stdin) = (dir.join("stdout"), dir.join("stderr"), dir.join("stdin"));
@@ -172,8 +198,7 @@ impl Shell {
             None => Stdin::Null,
             Some(Ok(())) => Stdin::File(stdin),
             Some(Err(error)) => {
-                let error = format!("{}: {error}", stdin.display());
-                return Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
+                return failed(format!("{}: {error}", stdin.display()));
             }
         };
         let launch = Launch {
@@ -190,8 +215,9 @@ impl Shell {
             grace: ctx.settings.options.grace,
             log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: self.hold.clone(),
-            confine: None,
+            confine: confined.as_ref().map(|(_, confinement)| confinement.clone()),
             door: None,
+            proxy: confined.as_ref().and_then(|_| ctx.proxy(ctx.reach_of_commands())),
         };
         let asked = async {
             loop {
@@ -215,10 +241,43 @@ impl Shell {
             }
             output.push_str(&errors);
         }
+        let refused = refused_hosts(&launch.run_dir);
+        if !refused.is_empty() {
+            let hosts: Vec<String> = refused.iter().map(ToString::to_string).collect();
+            output.push_str(&format!("the sandbox refused {}\n", hosts.join("; ")));
+        }
         if let Exit::NeverStarted { error } = &exit {
             output.push_str(error);
         }
         Ran { exit, output }
+    }
+}
+
+impl Shell {
+    /// The box of one command, and what it may reach; `None` without a sandbox.
+    fn confine(
+        &self,
+        ctx: &Context,
+        environment: &mut Environment,
+        programs: Option<PathBuf>,
+    ) -> Result<Option<(CommandBox, Arc<Confinement>)>, String> {
+        let Some(git) = &self.git else { return Ok(None) };
+        if ctx.settings.config.sandbox.mode == Mode::Off {
+            return Ok(None);
+        }
+        let boxed = CommandBox::make(ctx.repository.lanes.root())
+            .map_err(|error| format!("making a directory for temporary files: {error}"))?;
+        let programs = programs.into_iter().collect();
+        let place = Place { path: &self.cwd, git: git.clone(), read_only: false, programs };
+        let Some((policy, level)) = ctx.command_policy(Sandbox::Workspace, &place, boxed.dirs.clone())?
+        else {
+            return Ok(None);
+        };
+        ctx.go_inside(environment, &boxed.dirs, level);
+        for (name, value) in &self.own {
+            environment.set(name, value);
+        }
+        Ok(Some((boxed, Arc::new(policy.confinement()))))
     }
 }
 

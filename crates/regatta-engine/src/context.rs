@@ -14,10 +14,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
+use regatta_core::train::guarded;
 use regatta_store::{SessionId, Store};
 
 use crate::engine::EngineError;
-use crate::git::{GitError, Repo};
+use crate::git::{GitError, Oid, Repo};
 use crate::notice::{Notice, Notices};
 use crate::process::Supervisor;
 pub use memory::Memory;
@@ -91,6 +92,15 @@ impl Context {
         let mut secrets = self.settings.secrets.clone();
         secrets.extend(self.repository.lanes.brought_in_variables(task));
         secrets
+    }
+
+    /// The first file between two commits that only a person may land.
+    pub(crate) fn guarded(&self, base: &Oid, head: &Oid) -> Result<Option<String>, GitError> {
+        let changed = self.repository.work.paths_between(base, head)?;
+        let changed: Vec<String> = changed.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        let hooks = self.repository.work.trust().hooks_in_repository(&self.repository.checkout);
+        let more = &self.settings.config.land.guard;
+        Ok(guarded(&changed, hooks.as_deref(), more).map(str::to_owned))
     }
 
     /// Where the output of an attempt goes.

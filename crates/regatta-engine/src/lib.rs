@@ -34,6 +34,7 @@ pub mod profiles;
 pub mod radar;
 pub mod redact;
 pub mod run;
+pub mod sandbox;
 pub mod scratch;
 pub mod session;
 pub mod shim;

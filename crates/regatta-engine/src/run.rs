@@ -28,7 +28,7 @@ use crate::meter::Meter;
 use crate::persist::until_answered;
 use crate::session::{SILENCE, is_judged_by_beats, is_over, keep_alive, this_node};
 use crate::worker::{self, Stop};
-use crate::{clock, crew, failpoint, keeping, leftovers};
+use crate::{clock, crew, failpoint, keeping, leftovers, sandbox};
 
 /// How long a cut-off engine may take to end its workers by itself.
 const CUT_OFF: Duration = Duration::from_secs(60);
@@ -88,6 +88,7 @@ where
     // Workers may live on under their shims, after an error or on request: then the session stays, and the next engine
     // adopts them.
     if matches!(result, Ok(Ended::Settled | Ended::Interrupted)) {
+        remove_dead_boxes(ctx).await?;
         until_answered(|| ctx.services.store.close_session(&ctx.services.session, clock::now())).await?;
     }
     result
@@ -263,6 +264,23 @@ pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
     alive.retain(|info| !is_over(info));
     let is_dead = |run_id: &str| !alive.iter().any(|info| run_id.ends_with(&info.session.0));
     leftovers::end_below(&ctx.repository.state_dir.join("gates"), is_dead).await;
+    remove_dead_boxes(ctx).await
+}
+
+/// Removes the boxes of attempts that no engine works on.
+async fn remove_dead_boxes(ctx: &Context) -> Result<(), EngineError> {
+    let root = ctx.repository.lanes.root().to_owned();
+    let mut live = BTreeSet::new();
+    for task in sandbox::boxed_tasks(&root) {
+        match until_answered(|| ctx.services.store.task(&task)).await {
+            Ok(record) if record.state.is_claimed() => drop(live.insert(task)),
+            Ok(_) | Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let removed =
+        tokio::task::spawn_blocking(move || sandbox::remove_leftovers(&root, |task, _| live.contains(task)));
+    removed.await.expect("removing does not panic");
     Ok(())
 }
 

@@ -39,6 +39,7 @@ fn launch_and_hang(mut args: Vec<OsString>) -> ExitCode {
         hold: None,
         confine: None,
         door: None,
+        proxy: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let shim_exe = std::env::current_exe().expect("our own path");
@@ -78,6 +79,7 @@ fn launch_file(file: Option<&std::ffi::OsStr>) -> ExitCode {
         hold: path("hold"),
         confine: serde_json::from_value(said["confine"].clone()).expect("a confinement"),
         door: None,
+        proxy: None,
         run_dir,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -230,6 +230,8 @@ pub struct ServeRequest {
     pub options: ProjectOptions,
     /// Rotate through these accounts only: names separated by commas, or `none`.
     pub profiles: Option<String>,
+    /// Start everything without a sandbox.
+    pub no_sandbox: bool,
 }
 
 impl ServeRequest {
@@ -237,6 +239,9 @@ impl ServeRequest {
     pub fn open(&self) -> Result<Project, Refusal> {
         let mut project = Project::open(&self.options)?;
         project.choose_profiles(self.profiles.as_deref())?;
+        if self.no_sandbox {
+            project.without_sandbox()?;
+        }
         Ok(project)
     }
 
@@ -255,6 +260,7 @@ impl ServeRequest {
         let (notices, watching) = notices();
         let (purpose, session) = (purpose(store.as_ref()).await?, SessionId::fresh("daemon"));
         let ctx = assemble(project, store, session, purpose, notices.clone()).await?;
+        crate::sandbox::check(&ctx)?;
         let reloads = Reloads { request: self.clone(), ctx: ctx.clone() };
         Ok(Daemon { notices, watching: Some(watching), reloads, ctx, lock, limits: limits(project) })
     }

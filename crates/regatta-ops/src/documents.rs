@@ -33,6 +33,7 @@ use regatta_core::oid::Oid;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{Landing, Report, TaskReport};
+use regatta_core::sandbox::Level;
 use regatta_core::state::StateName;
 use regatta_core::suspicion::Suspicion;
 use regatta_core::time::Timestamp;
@@ -85,6 +86,8 @@ pub struct TaskDocument {
     pub suspicions: Vec<Suspicion>,
     /// What its running agent is doing: its last tool or words.
     pub doing: Option<String>,
+    /// How firmly its running agent is confined: `full`, `files` or `off`.
+    pub sandbox: Option<Level>,
     /// What its attempts have cost so far, as far as known.
     pub cost_usd: Option<f64>,
     /// Since when a candidate with its work is under test.
@@ -306,6 +309,8 @@ pub struct AttemptDocument {
     pub model: Option<String>,
     /// The model it was started with.
     pub model_asked: Option<String>,
+    /// How firmly it was confined.
+    pub sandbox: Option<Level>,
     /// Why that model: `label documentation`, `escalated after 1 failure`.
     pub tier: Option<String>,
     /// The id of its conversation.
@@ -488,6 +493,7 @@ impl From<TaskBrief> for TaskDocument {
             radar: Vec::new(),
             suspicions: Vec::new(),
             doing: None,
+            sandbox: None,
             cost_usd: None,
             under_test_since: None,
         }
@@ -507,6 +513,7 @@ impl From<&Attempt> for AttemptDocument {
             agent: attempt.agent.clone(),
             profile: attempt.profile.clone(),
             model: attempt.model.clone(),
+            sandbox: attempt.sandbox,
             model_asked: attempt.model_asked.clone(),
             tier: attempt.tier.clone(),
             session: attempt.session.clone(),

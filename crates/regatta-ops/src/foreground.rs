@@ -61,6 +61,8 @@ pub struct ForegroundRequest {
     pub target: Option<String>,
     /// Rotate through these accounts only: names separated by commas, or `none`.
     pub profiles: Option<String>,
+    /// Start everything without a sandbox.
+    pub no_sandbox: bool,
     /// Keep the lanes of settled tasks.
     pub keep_lanes: bool,
     /// The file that the report will be written to.
@@ -80,6 +82,9 @@ impl ForegroundRequest {
             diagnostics.extend(project.config.apply_flag("--max-workers", "max_workers", &workers));
         }
         project.choose_profiles(self.profiles.as_deref())?;
+        if self.no_sandbox {
+            project.without_sandbox()?;
+        }
         if let Some(usd) = &self.budget_usd {
             diagnostics.extend(project.config.apply_flag("--budget-usd", "limits.budget_usd", usd));
         }
@@ -190,6 +195,7 @@ impl ForegroundRequest {
         };
         let ctx = tokio::task::spawn_blocking(move || Context::assemble(assembly)).await;
         let ctx = Arc::new(ctx.expect("assembling does not panic")?);
+        crate::sandbox::check(&ctx)?;
         let names = self.names();
         let plan = loaded.plan_name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| names.clone());
         let request = RunRequest {

@@ -26,6 +26,7 @@ pub mod reclaim;
 pub mod refusal;
 pub mod report;
 pub mod salvage;
+pub mod sandbox;
 pub mod scaffold;
 pub mod secrets;
 pub mod step;

@@ -229,6 +229,12 @@ impl Project {
         normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))
     }
 
+    /// Applies `--no-sandbox`.
+    pub fn without_sandbox(&mut self) -> Result<(), Refusal> {
+        let diagnostics = self.config.apply_flag("--no-sandbox", "sandbox.mode", "off");
+        if has_errors(&diagnostics) { Err(Refusal::diagnosed(diagnostics)) } else { Ok(()) }
+    }
+
     /// Selects the profiles that `--profiles` names, if given. Each has to exist.
     pub fn choose_profiles(&mut self, names: Option<&str>) -> Result<(), Refusal> {
         let mut diagnostics = match names {

@@ -157,7 +157,8 @@ impl World {
         record["agent"]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("an agent has a pid")
     }
 
-    /// Processes that run in the task's lane and whose parent does not.
+    /// Processes that run in the task's lane and whose parent does not; for a confined one, the process that confines
+    /// it, which is the agent on record.
     pub fn trees_in_lane(&self, id: &str) -> Vec<u32> {
         let lane = self.lanes().join(id);
         let mut inside = Vec::new();
@@ -170,8 +171,23 @@ impl World {
             }
         }
         let is_inside = |pid: Option<u32>| pid.is_some_and(|pid| inside.contains(&pid));
-        inside.iter().copied().filter(|pid| !is_inside(parent(*pid))).collect()
+        let roots = inside.iter().copied().filter(|pid| !is_inside(parent(*pid)));
+        let mut roots: Vec<u32> = roots.map(without_confinement).collect();
+        roots.dedup();
+        roots
     }
+}
+
+/// The outermost of the processes that confine this one; itself if there is none.
+fn without_confinement(mut pid: u32) -> u32 {
+    let confines = |pid: u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(1) == Some(b"confine")
+    };
+    while let Some(above) = parent(pid).filter(|above| confines(*above)) {
+        pid = above;
+    }
+    pid
 }
 
 /// True while the process can still do something.

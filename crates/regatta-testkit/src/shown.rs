@@ -1,8 +1,8 @@
 //! Output as a snapshot compares it: whole, with a word in place of everything that differs from run to run.
 //!
-//! `DIR` is the world's directory, `HASH` an object id, `TOKEN` a proof of ownership, `TIME` a duration, `CLOCK`, `DATE` and `WHEN` a time of day, a
-//! date and both, `PID` a process, `HOST` the machine, `UUID` a
-//! session.
+//! `DIR` is the world's directory, `HASH` an object id, `TOKEN` a proof of ownership, `TIME` a duration, `CLOCK`, `DATE`
+//! and `WHEN` a time of day, a date and both, `PID` a process, `HOST` the machine, `UUID` a session, `LEVEL` a level of
+//! the sandbox.
 
 use std::sync::LazyLock;
 
@@ -69,6 +69,10 @@ fn masked(line: &str) -> String {
         rest = &rest[spaces.saturating_sub(2)..];
         varies = true;
     }
+    // `now` and `1s ago` have different widths.
+    while let Some(at) = out.find("TIME ago   ") {
+        out.remove(at + "TIME ago".len());
+    }
     let out = out.trim_end();
     match out.strip_suffix("───") {
         // A rule that fills the rest of the line.
@@ -110,6 +114,7 @@ fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
         "TIME" => Some("TIME"),
         "SINCE" => Some("SINCE"),
         "WHEN" => Some("WHEN"),
+        "full" | "files" if before.ends_with("sandbox ") => Some("LEVEL"),
         "0000-00-00" => Some("DATE"),
         "00:00" | "00:00:00" => Some("CLOCK"),
         _ if digits

@@ -73,6 +73,14 @@ impl World {
         Self::around(exe, ScratchRepo::new())
     }
 
+    /// The same, with agents and commands that run without a sandbox: for what only such an agent can do, and for what
+    /// has to hold without a sandbox too.
+    pub fn without_sandbox(exe: &str) -> Self {
+        let mut world = Self::new(exe);
+        world.env("REGATTA_SANDBOX", "off");
+        world
+    }
+
     /// In another repository.
     pub fn around(exe: &str, repo: ScratchRepo) -> Self {
         Self { repo, exe: exe.into(), env: Vec::new() }
@@ -175,7 +183,9 @@ impl World {
         // With fixed dates all commits of one run would have the same second, and agents would not inherit them anyway.
         let git = self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE"));
         let fixed = [("TZ", "UTC"), ("USER", "ada")].map(|(name, value)| (name.into(), value.into()));
-        git.chain(fixed).chain(self.env.iter().cloned()).collect()
+        // Agents of tests leave signs beside the repository. It, the home and the lanes stay as they are for everybody.
+        let opened = [("REGATTA_TEST_SANDBOX_WRITE".into(), self.repo.outside().into_os_string())];
+        git.chain(fixed).chain(opened).chain(self.env.iter().cloned()).collect()
     }
 
     /// `regatta` in this directory, not started yet.
@@ -369,7 +379,10 @@ impl World {
         for dir in [self.lanes(), self.lanes().join(".readers"), self.lanes().join(".trash")] {
             for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
                 let path = entry.path();
-                if !matches!(entry.file_name().to_str(), Some(".readers" | ".trash" | ".kept" | ".pool")) {
+                if !matches!(
+                    entry.file_name().to_str(),
+                    Some(".readers" | ".trash" | ".kept" | ".pool" | ".cache")
+                ) {
                     found.push(path.strip_prefix(self.lanes()).unwrap_or(&path).display().to_string());
                 }
             }

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Rotate through these accounts only, in this order: comma-separated names from `profiles`, or `none`.
     #[arg(long, value_name = "NAMES", global = true)]
     profiles: Option<String>,
+    /// Run agents, checks and gates without a sandbox (also REGATTA_SANDBOX=off).
+    #[arg(long, global = true)]
+    no_sandbox: bool,
 }
 
 /// The same as `regatta daemon status`, as in rookery.
@@ -46,13 +49,13 @@ pub(crate) struct StopArgs {
 
 impl From<StatusArgs> for Args {
     fn from(StatusArgs {}: StatusArgs) -> Self {
-        Self { command: Some(Action::Status), profiles: None }
+        Self { command: Some(Action::Status), profiles: None, no_sandbox: false }
     }
 }
 
 impl From<StopArgs> for Args {
     fn from(args: StopArgs) -> Self {
-        Self { command: Some(Action::Stop(args.stop)), profiles: None }
+        Self { command: Some(Action::Stop(args.stop)), profiles: None, no_sandbox: false }
     }
 }
 
@@ -99,8 +102,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             .hinted("`regatta profiles` shows the accounts and their state"));
     }
     match args.command.unwrap_or(Action::Run { detached: false }) {
-        Action::Run { detached } => serve_here(detached, args.profiles, global, ui).await,
-        Action::Start => start(args.profiles, global, ui).await,
+        Action::Run { detached } => serve_here(detached, args.profiles, args.no_sandbox, global, ui).await,
+        Action::Start => start(args.profiles, args.no_sandbox, global, ui).await,
         Action::Status => status(global, ui).await,
         Action::Stop(Stop { drain, kill, timeout }) => {
             let how = match (kill, drain) {
@@ -117,6 +120,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
 async fn serve_here(
     detached: bool,
     profiles: Option<String>,
+    no_sandbox: bool,
     global: &Global,
     ui: &Ui,
 ) -> Result<Exit, Refusal> {
@@ -125,7 +129,7 @@ async fn serve_here(
         let _ = rustix::process::setsid();
     }
     let ui = Ui { outlives_reader: true, ..ui.clone() };
-    let request = ServeRequest { options: global.options(), profiles };
+    let request = ServeRequest { options: global.options(), profiles, no_sandbox };
     let project = request.open()?;
     crate::trust::require_trust_asking(&project, &ui).await?;
     let mut daemon = request.begin(&project).await?;
@@ -247,10 +251,17 @@ fn notify_systemd(state: &str) {
     let _ = sent;
 }
 
-async fn start(profiles: Option<String>, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+async fn start(
+    profiles: Option<String>,
+    no_sandbox: bool,
+    global: &Global,
+    ui: &Ui,
+) -> Result<Exit, Refusal> {
     let mut project = Project::open(&global.options())?;
     project.choose_profiles(profiles.as_deref())?;
-    let request = StartDaemonRequest { options: global.options(), profiles, variables: Vec::new() };
+    let off = || vec![("REGATTA_SANDBOX", "off".to_owned())];
+    let variables = if no_sandbox { off() } else { Vec::new() };
+    let request = StartDaemonRequest { options: global.options(), profiles, variables };
     let started = project.start_daemon(&request).await?;
     say(ui, &started, || format!("started: process {}, log {}", started.pid, started.log.display()));
     Ok(Exit::Ok)

@@ -62,6 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         no_log: false,
         dashboard: false,
         no_dashboard: args.no_dashboard,
+        no_sandbox: false,
         no_land: false,
         strict: false,
         target: None,

@@ -165,6 +165,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
     found.push(lanes::trust(&project).await);
     found.extend(machine::disk(&project));
     found.push(machine::kill_level());
+    found.push(sandbox::look(&project).await);
     Ok(found)
 }
 

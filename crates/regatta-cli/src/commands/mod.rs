@@ -38,6 +38,7 @@ pub(crate) mod requeue;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod salvage;
+mod sandbox;
 pub(crate) mod send;
 pub(crate) mod setup;
 pub(crate) mod status;
@@ -103,6 +104,8 @@ pub(crate) enum Command {
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
     Land(land::Args),
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
     Salvage(salvage::SalvageCommand),
     #[command(subcommand)]
@@ -180,6 +183,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Reclaim(args) => reclaim::run(args, global, ui).await,
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
+        Command::Sandbox(command) => sandbox::run(command, global, ui).await,
         Command::Salvage(command) => salvage::run(command, global, ui).await,
         Command::Orchestrator(command) => orchestrator::run(command, global, ui).await,
         Command::Crew(command) => crew::run(command, global, ui).await,

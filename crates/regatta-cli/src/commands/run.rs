@@ -91,6 +91,9 @@ pub(crate) struct Args {
     /// Rotate through these accounts only, in this order: comma-separated names from `profiles`, or `none`.
     #[arg(long, value_name = "NAMES")]
     pub(crate) profiles: Option<String>,
+    /// Run agents, checks and gates without a sandbox (also REGATTA_SANDBOX=off).
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
     /// Keep the lanes of settled tasks (also PO_KEEP_WORKTREE=1).
     #[arg(long)]
     pub(crate) keep_lanes: bool,
@@ -114,6 +117,7 @@ impl Args {
             strict: self.strict,
             target: self.target.clone(),
             profiles: self.profiles.clone(),
+            no_sandbox: self.no_sandbox,
             keep_lanes: self.keep_lanes
                 || std::env::var_os("PO_KEEP_WORKTREE").is_some_and(|value| value == "1"),
             report: self.report.clone(),

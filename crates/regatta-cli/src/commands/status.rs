@@ -8,6 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence, output_of};
+use regatta_core::sandbox::Level;
 use regatta_core::state::TaskState;
 use regatta_core::time::human;
 use regatta_engine::redact::Redactor;
@@ -176,6 +177,8 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
         }
         _ => facts.push("not started".to_owned()),
     }
+    facts
+        .extend(attempt.sandbox.filter(|level| *level != Level::Off).map(|level| format!("sandbox {level}")));
     facts.extend(attempt.exit.as_ref().map(ToString::to_string));
     facts.extend(attempt.verdict.map(|verdict| format!("verdict {verdict}")));
     facts.extend(attempt.class.as_ref().map(|class| format!("failure: {class}")));
@@ -191,8 +194,12 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
         facts.push("not charged".to_owned());
     }
     let shown = |text: &str| clean_line(&redactor.redact(text));
+    let unconfined = match attempt.sandbox {
+        Some(Level::Off) => format!(" · {}", ui.paint(Style::Wait, "unconfined")),
+        _ => String::new(),
+    };
     let mut text = format!(
-        "{} {}\n",
+        "{} {}{unconfined}\n",
         ui.paint(Style::Strong, &format!("attempt {}", attempt.n)),
         shown(&facts.join(" · "))
     );

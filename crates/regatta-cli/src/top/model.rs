@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::sandbox::Level;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
@@ -73,6 +74,8 @@ pub(super) struct Row {
     pub(super) heard: Option<Spent>,
     /// Signs that its agent may need a person; the agent is never stopped for them.
     pub(super) suspected: Vec<String>,
+    /// The last attempt ran or runs without a sandbox.
+    pub(super) unconfined: bool,
     /// For how many attempts `spent` has been read.
     pub(super) read_attempts: u32,
 }
@@ -239,6 +242,7 @@ impl Model {
         let attempts = known.as_ref().map_or(0, |row| row.attempts);
         let mut suspected = known.as_ref().map(|row| row.suspected.clone()).unwrap_or_default();
         let mut heard = known.as_ref().and_then(|row| row.heard.clone());
+        let unconfined = known.as_ref().is_some_and(|row| row.unconfined);
         let (mut doing, log, spent, read_attempts) = match known {
             Some(row) => {
                 let read_attempts =
@@ -269,6 +273,7 @@ impl Model {
             log,
             spent,
             heard,
+            unconfined,
             read_attempts,
             state: brief.state,
             id: brief.id.clone(),
@@ -282,6 +287,7 @@ impl Model {
         row.read_attempts = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
         row.log = attempts.last().and_then(|attempt| attempt.log.clone());
         row.spent = attempts.iter().map(Spent::of).collect();
+        row.unconfined = attempts.last().is_some_and(|attempt| attempt.sandbox == Some(Level::Off));
     }
 
     /// Adds an event, shown as `text`.

@@ -102,7 +102,10 @@ impl Change {
             Change::Land => matches!(
                 state,
                 S::Done { head: Some(_), .. }
-                    | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. }
+                    | S::Blocked {
+                        reason: BlockReason::Conflict | BlockReason::Tests | BlockReason::Policy,
+                        ..
+                    }
             ),
             Change::Retire => !state.is_claimed() && !matches!(state, S::Pending { .. } | S::Landing { .. }),
         }

@@ -26,7 +26,7 @@ const PEOPLES: [&str; 14] = [
 
 #[test]
 fn an_agent_has_an_agents_authority_with_and_without_its_variables() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let codes = world.outside("codes");
     let all = PEOPLES.map(|command| format!("try '{command}' regatta {command}\n")).concat();
     let stripped = PEOPLES
@@ -57,7 +57,7 @@ fn an_agent_has_an_agents_authority_with_and_without_its_variables() {
 
 #[test]
 fn what_is_sent_to_a_command_is_not_run() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("a", "", "echo a > a.txt")), &["--no-land"]).exited(0);
     let words = format!("touch '{}'", world.outside("pwned").display());
     world.regatta(["send", "a", &words]).exited(6).says("follow_ups");
@@ -69,7 +69,7 @@ fn what_is_sent_to_a_command_is_not_run() {
 
 #[test]
 fn no_way_into_a_server_of_state_reaches_an_agent() {
-    let mut world = World::new(REGATTA);
+    let mut world = World::without_sandbox(REGATTA);
     world
         .env("PGPASSWORD", "sesame1234")
         .env("DATABASE_URL", "postgres://u:sesame1234@h/d")

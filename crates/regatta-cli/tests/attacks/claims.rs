@@ -11,7 +11,7 @@ const DONE: &str = "echo work >work.txt; regatta done --verdict pass --summary '
 
 /// A world whose claude prints this; the budget of the whole plan is a dollar.
 fn world(says: &str) -> World {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let program = world.outside("claude");
     script(&program, &format!("cat >/dev/null\n{INIT}\n{says}"));
     world.config(&format!(

@@ -10,7 +10,7 @@ use super::REGATTA;
 const CHECK: &str = "checks: [\"grep -qx GOOD g.txt\"]";
 
 fn world() -> World {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().commit_file("g.txt", "GOOD\n", "a good file");
     world
 }
@@ -103,7 +103,7 @@ fn what_a_hook_changes_after_the_commit_is_not_what_checks_see() {
 
 /// A world whose lanes get an `.env`.
 fn with_env() -> World {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().commit_file(".worktreeinclude", ".env\n", "lanes get .env");
     world.repo().commit_file(".gitignore", ".env\n", "git ignores it");
     write(&world.root().join(".env"), "PASSWORD=hunter2-hunter2\n");
@@ -199,7 +199,7 @@ fn a_merge_that_brings_it_in_by_the_back_door_is_cleaned() {
 
 #[test]
 fn a_reader_that_writes_harms_no_other() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let (reads, writes) = (world.barrier("reads"), world.barrier("writes"));
     let reader = format!("{}\ntest ! -e x.txt && test -e README.md", reads.script());
     let writer = format!("echo x > x.txt; rm README.md\n{}", writes.script());

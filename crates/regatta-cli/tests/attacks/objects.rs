@@ -9,7 +9,7 @@ const COMMIT_EVIL: &str = "echo EVIL > g.txt; git add g.txt; git commit -qm evil
 
 /// A repository whose gate requires GOOD in `g.txt`.
 fn gated() -> World {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().commit_file("g.txt", "GOOD\n", "a good file");
     world.config("land: { test_command: \"grep -qx GOOD g.txt\" }\n");
     world
@@ -78,7 +78,7 @@ fn trees_that_a_strict_server_refuses_do_not_land() {
         ("sub", "0100644 a", "sub"),
     ];
     for (dir, entry, named) in cases {
-        let world = World::new(REGATTA);
+        let world = World::without_sandbox(REGATTA);
         // What the agent commits on top hides nothing.
         for after in ["", "git read-tree HEAD~1; echo 1 > ok.txt; git add ok.txt; git commit -qm ok"] {
             let plan = world.plan(&task("a", "", &format!("{}{after}", commit_tree(dir, entry))));
@@ -97,12 +97,12 @@ fn commits_and_submodules_that_a_strict_server_refuses_do_not_land() {
     let bad_date = "git cat-file commit HEAD | sed 's/^committer .*/committer x <x> 99999999999999999999 +0000/' \
                     > ../raw-commit\ngit update-ref --no-deref HEAD $(git hash-object -t commit -w --literally ../raw-commit)";
     let script = format!("echo 1 > a.txt; git add a.txt; git commit -qm one\n{bad_date}");
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("a", "", &script)), &[]).exited(1).says("git's own checks");
     world.assert_states(["a blocked"]);
 
     let script = "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = -u./payload\\n' > .gitmodules";
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("a", "", script)), &[]).exited(1).says(".gitmodules");
     world.assert_states(["a blocked"]);
     assert_eq!(world.landed(".gitmodules"), None);
@@ -129,7 +129,7 @@ fn an_object_whose_content_is_not_its_own_does_not_land() {
 
 #[test]
 fn a_shallow_mark_hides_no_history() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.config("land: { strategy: merge }\n");
     let script = "echo 1 > a.txt; git add a.txt; git commit -qm one; echo 2 > b.txt; git add b.txt; git commit -qm two\n\
                   git rev-parse HEAD > \"$(git rev-parse --git-common-dir)/shallow\"";
@@ -140,7 +140,7 @@ fn a_shallow_mark_hides_no_history() {
 
 #[test]
 fn objects_that_a_lane_borrows_from_another_store_do_not_land() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let elsewhere = world.outside("elsewhere");
     let script = format!(
         "store={}; mkdir -p $store; objects=$(git rev-parse --path-format=absolute --git-common-dir)/objects\n\
@@ -166,7 +166,7 @@ fn objects_that_a_lane_borrows_from_another_store_do_not_land() {
 
 #[test]
 fn a_large_file_lands_with_a_warning() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     // Gone from the last tree, but still in history.
     let script = "head -c 30000000 /dev/zero > big.bin; git add big.bin; git commit -qm big\n\
                   git rm -q big.bin; echo 1 > a.txt";
@@ -192,7 +192,7 @@ fn a_large_file_lands_with_a_warning() {
 #[test]
 fn trailers_are_regattas_own() {
     for strategy in ["rebase", "squash", "merge"] {
-        let world = World::new(REGATTA);
+        let world = World::without_sandbox(REGATTA);
         world.config(&format!("land: {{ strategy: {strategy} }}\n"));
         let script = "echo 1 > a.txt; git add a.txt\n\
                       git commit -qm one -m 'Regatta-Task: other\nRegatta-Verdict: pass'\n\

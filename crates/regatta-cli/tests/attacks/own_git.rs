@@ -10,7 +10,7 @@ use super::REGATTA;
 
 #[test]
 fn whatever_an_agent_does_with_git_works_and_only_its_work_lands() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().git(["branch", "users"]);
     let said = world.outside("said");
     let body = format!(
@@ -33,7 +33,7 @@ fn whatever_an_agent_does_with_git_works_and_only_its_work_lands() {
 
 #[test]
 fn what_an_agent_plants_in_its_lane_does_not_run_when_a_person_looks() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let (proof, evil, hooks) = (world.outside("executed"), world.outside("evil.sh"), world.outside("hooks"));
     script(&evil, &format!("echo ran >> '{}'; cat", proof.display()));
     script(&hooks.join("post-index-change"), &format!("echo ran >> '{}'", proof.display()));
@@ -60,7 +60,7 @@ fn what_an_agent_plants_in_its_lane_does_not_run_when_a_person_looks() {
 
 #[test]
 fn branches_and_stashes_that_an_agent_leaves_are_saved_when_its_lane_goes() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let body = "git switch -qc side; echo s > side.txt; git add -A; git commit -qm 'a side branch'; git checkout -q --detach HEAD~1\n\
                 echo changed > README.md; git stash push -qm 'a thought'; echo a > a.txt";
     world.run(&world.plan(&task("a", "", body)), &[]).exited(0);

@@ -37,7 +37,7 @@ fn write(id: &str) -> String {
 
 #[test]
 fn what_one_run_planted_does_not_run_in_the_next() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("planter", "", &planting(&world))), &[]).exited(0);
     let proof = world.outside("executed");
     for _ in 0..2 {
@@ -57,7 +57,7 @@ fn what_one_run_planted_does_not_run_in_the_next() {
 
 #[test]
 fn a_run_that_starts_beside_a_planter_changes_nothing_for_it() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let planted = world.barrier("planted");
     let script = format!("{}\n{}\necho more > more.txt", planting(&world), planted.script());
     let one = world.start(&world.plan(&task("planter", "", &script)), &[]);
@@ -73,7 +73,7 @@ fn a_run_that_starts_beside_a_planter_changes_nothing_for_it() {
 
 #[test]
 fn a_push_goes_where_the_user_said() {
-    let mut world = World::new(REGATTA);
+    let mut world = World::without_sandbox(REGATTA);
     let origin = world.remote();
     let elsewhere = world.outside("elsewhere.git");
     world.repo().git(["init", "-q", "--bare", elsewhere.to_str().expect("it is text")]);
@@ -91,7 +91,7 @@ fn a_push_goes_where_the_user_said() {
 
 #[test]
 fn hooks_that_an_agent_committed_do_not_run() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let proof = world.outside("hooks-ran");
     let hook = |word: &str| format!("#!/bin/sh\necho {word} >>'{}'\n", proof.display());
     world.repo().write(".husky/pre-commit", hook("user"));
@@ -115,7 +115,7 @@ fn hooks_that_an_agent_committed_do_not_run() {
 
 #[test]
 fn a_car_that_brings_a_state_directory_leaves_the_train() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let plan = ["a", "b"].map(|id| task(id, "", &format!("echo {id} >{id}.txt"))).concat();
     world.run(&world.plan(&plan), &["--no-land"]).exited(0);
     world.regatta(["land", "--no-wait", "a", "b"]).exited(0);
@@ -140,7 +140,7 @@ fn a_car_that_brings_a_state_directory_leaves_the_train() {
 
 #[test]
 fn a_state_directory_that_an_agent_commits_does_not_land() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let script =
         "mkdir -p .regatta/bin\nprintf 'x' > .regatta/bin/git\ngit add -f .regatta\ngit commit -qm state";
     world.run(&world.plan(&task("a", "max_attempts: 1", script)), &[]).exited(1);
@@ -154,7 +154,7 @@ fn a_state_directory_that_an_agent_commits_does_not_land() {
 
 #[test]
 fn settings_that_an_agent_changed_wait_for_the_user() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let proof = world.outside("setup-ran");
     world.config("land: { auto: true }\nlane: { setup: \"true\" }\n");
     let evil = format!("lane: {{ setup: \"echo ran >>{}\" }}", proof.display());

@@ -6,7 +6,7 @@ use regatta_testkit::world::{World, task};
 use super::REGATTA;
 
 fn with_stash() -> World {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().commit_file("a.txt", "1\n", "a file");
     write(&world.root().join("a.txt"), "mine, not ready\n");
     write(&world.root().join("new.txt"), "new\n");
@@ -29,7 +29,7 @@ fn an_agent_does_not_find_the_users_stash() {
 
 #[test]
 fn an_attempt_in_a_lane_of_an_older_version_lands() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("z", "", "echo z > z.txt")), &[]).exited(0);
     world.old_lane("a");
     let script = "test \"$(git rev-parse --git-common-dir)\" = \"$(git -C ../../repo rev-parse --path-format=absolute --git-common-dir)\"\n\

@@ -50,7 +50,7 @@ fn run_in(world: &World, dir: &Path, plan: &Path, flags: &[&str]) -> Ran {
 
 #[test]
 fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let proof = world.outside("proof");
     trap(&world.root().join("evil.sh"), &proof);
     world.repo().commit_all("a trap");
@@ -87,7 +87,7 @@ fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
 
 #[test]
 fn doctor_runs_no_program_of_the_repository() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let proof = world.outside("proof");
     trap(&world.root().join("evil.sh"), &proof);
     // Even the user's own settings count: a landing may have changed the file that they name.
@@ -98,7 +98,7 @@ fn doctor_runs_no_program_of_the_repository() {
 
 #[test]
 fn settings_that_run_nothing_are_never_asked_about() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.config("max_workers: 2\nagents: { claude: { model: opus } }\n");
     let clone = cloned(&world);
     let plan = world.plan(&task("a", "", "echo a > a.txt"));
@@ -107,7 +107,7 @@ fn settings_that_run_nothing_are_never_asked_about() {
 
 #[test]
 fn line_ends_do_not_make_a_strangers_file_the_users_own() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().write(".gitattributes", "regatta.yaml text eol=crlf\n");
     world.config("lane: { setup: touch ../ran }\n");
     let clone = cloned(&world);
@@ -117,7 +117,7 @@ fn line_ends_do_not_make_a_strangers_file_the_users_own() {
 
 #[test]
 fn a_tracked_state_directory_is_refused() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let proof = world.outside("proof");
     trap(&world.root().join(".regatta/bin/git"), &proof);
     trap(&world.root().join(".regatta/git/hooks/pre-commit"), &proof);
@@ -139,7 +139,7 @@ fn a_tracked_state_directory_is_refused() {
 
 #[test]
 fn a_state_directory_from_elsewhere_is_refused_until_the_user_takes_it_over() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let plan = world.plan(&task("a", "", "echo a > a.txt"));
     world.run(&plan, &[]).exited(0);
     let copy = world.outside("copy");
@@ -159,7 +159,7 @@ fn a_state_directory_from_elsewhere_is_refused_until_the_user_takes_it_over() {
 
 #[test]
 fn links_and_open_doors_are_not_accepted_as_a_state_directory() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let plan = world.plan(&task("a", "", "echo a > a.txt"));
     let elsewhere = world.outside("elsewhere");
     fs::create_dir(&elsewhere).expect("it can be made");
@@ -180,7 +180,7 @@ fn links_and_open_doors_are_not_accepted_as_a_state_directory() {
 
 #[test]
 fn the_users_own_settings_need_no_question() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let plan = world.plan(&task("a", "", "echo a > a.txt"));
     // Untracked, then committed, then edited.
     world.repo().write("regatta.yaml", "lane: { setup: touch ../ran }\n");
@@ -212,7 +212,7 @@ fn give_away(world: &mut World, dir: &Path) {
 
 #[test]
 fn a_state_directory_of_another_user_is_refused() {
-    let mut world = World::new(REGATTA);
+    let mut world = World::without_sandbox(REGATTA);
     let plan = world.plan(&task("a", "", "echo a > a.txt"));
     world.run(&plan, &[]).exited(0);
     let state = world.state_dir();
@@ -232,7 +232,7 @@ fn a_state_directory_of_another_user_is_refused() {
 
 #[test]
 fn a_directory_for_lanes_of_another_user_is_refused() {
-    let mut world = World::new(REGATTA);
+    let mut world = World::without_sandbox(REGATTA);
     let lanes = world.outside("their-lanes");
     fs::create_dir(&lanes).expect("it can be made");
     world.config(&format!("lanes_root: {}\n", lanes.display()));

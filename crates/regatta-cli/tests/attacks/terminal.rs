@@ -61,7 +61,7 @@ fn harmless(world: &World, args: &[&str]) -> String {
 
 /// An agent that writes them wherever it can.
 fn attacked() -> (World, std::path::PathBuf) {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let evil = |then: &str| format!("evil=$(printf '{EVIL}')\nprintf '{EVIL}\\n'\n{then}");
     let plan = world.plan(
         &[

@@ -28,7 +28,7 @@ fn notes(world: &World, id: &str) -> String {
 
 #[test]
 fn commits_that_an_agent_left_elsewhere_are_found() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let body = format!(
         "git worktree add -q -b worktree-mine \"$REGATTA_LANE/../mine\" >/dev/null 2>&1\n\
          cd \"$REGATTA_LANE/../mine\" && echo made >made.txt && git add made.txt && git commit -qm mine\n\
@@ -43,7 +43,7 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
     state     done (TIME ago)
     agent     sh
     from      DIR/plan.md:6
-    attempt 1 sh · TIME · exit 0 · verdict warn
+    attempt 1 sh · TIME · exit 0 · verdict warn · unconfined
               Did it
               - exit-code says pass: Did it
               - it changed nothing in its lane, but commits were made elsewhere in the meantime: branch worktree-mine at DIR/repo.lanes/mine; work there does not land: `regatta send a "bring your commits into this directory"`
@@ -53,7 +53,7 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
 
 #[test]
 fn commits_in_a_worktree_on_no_branch_are_found() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     // A worktree of the user's own, at a commit that a branch has, is left alone.
     world.repo().git(["worktree", "add", "-q", "--detach", text_of(&world.outside("users"))]);
     let body = format!(
@@ -73,7 +73,7 @@ fn text_of(path: &std::path::Path) -> &str {
 
 #[test]
 fn an_agent_whose_lane_was_taken_away_is_not_asked_for_a_verdict() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let plan = world.plan(&task("a", "agent: sh\nmax_attempts: 1", "cd / && rm -rf \"$REGATTA_LANE\""));
     world.run(&plan, &[]).exited(1);
     insta::assert_snapshot!(text(&world.task("a")["reason"]), @"its lane was gone when it ended: the directory was removed");
@@ -141,13 +141,13 @@ echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
     agent     claude
     from      DIR/plan.md:6
     commit  HASH on main
-    attempt 1 claude · m · TIME · exit 0 · verdict pass
+    attempt 1 claude · m · TIME · sandbox LEVEL · exit 0 · verdict pass
               Did it
               - db says pass: Did it
               - 1 file changed, tree HASH
               - last message: It is done.
               - commit HASH
-    attempt 2 claude · m · TIME · exit 0 · verdict pass
+    attempt 2 claude · m · TIME · sandbox LEVEL · exit 0 · verdict pass
               a command of the agent program, which changes no files
               - exit-code says pass: a command of the agent program, which changes no files
               - it changed nothing

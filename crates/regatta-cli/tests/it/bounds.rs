@@ -1,8 +1,5 @@
 //! Rules for tools, sandboxes and MCP servers: enforced by the agent, or refused before it starts.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
 
@@ -48,8 +45,6 @@ fn an_agent_is_started_with_its_rules_and_servers() {
     assert!(!argv.contains("tok-4711"), "{argv}");
     assert!(world.landed("servers").unwrap().contains(r#""DOCS_TOKEN":"tok-4711-tok""#));
     assert_eq!(world.landed("mode").as_deref(), Some("-rw-------\n"));
-    let file = world.root().join(".regatta/runs/a/1/mcp.json");
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let shown = world.regatta(["config", "show"]);
     assert!(!format!("{}{}", shown.stdout, shown.stderr).contains("tok-4711"), "{}", shown.stdout);
 }
@@ -62,7 +57,6 @@ fn what_an_agent_cannot_keep_is_refused_when_the_plan_is_read() {
         &[
             task("rules", "agent: codex\npermissions: { deny: [\"Bash(git push:*)\"] }", "x"),
             task("command", "agent: sh\npermissions: { allow: [Edit] }", "x"),
-            task("sandbox", "agent: claude\nsandbox: workspace", "x"),
             task("servers", "agent: sim\nmcp: { docs: { command: docs } }", "x"),
             task("inexact", "agent: gemini\npermissions: { deny: [\"Read(./secrets/**)\"] }", "x"),
             task("no-rule", "agent: claude\npermissions: { deny: [\"Bash(a,b)\"] }", "x"),
@@ -75,12 +69,11 @@ fn what_an_agent_cannot_keep_is_refused_when_the_plan_is_read() {
     --- stderr
     DIR/plan.md:8:5: error: codex cannot enforce rules for single tools or commands; use `sandbox: workspace`, `sandbox: read-only` or another agent
     DIR/plan.md:13:5: error: Regatta cannot enforce rules for an agent of kind command; remove `permissions`, or choose claude, gemini or opencode
-    DIR/plan.md:18:5: error: Regatta does not start claude's commands in a sandbox; use `permissions`, `read_only` or codex
-    DIR/plan.md:23:5: error: agents of kind sim do not support MCP servers; remove `mcp`, or choose claude, codex or opencode
-    DIR/plan.md:28:5: error: gemini cannot enforce `Read(./secrets/**)` exactly; it can enforce whole tools and the start of a command, such as `Bash(git push:*)`; claude can enforce more
-    DIR/plan.md:33:27: error: rule "Bash(a,b)" has a comma, a parenthesis or a control character between its parentheses
+    DIR/plan.md:18:5: error: agents of kind sim do not support MCP servers; remove `mcp`, or choose claude, codex or opencode
+    DIR/plan.md:23:5: error: gemini cannot enforce `Read(./secrets/**)` exactly; it can enforce whole tools and the start of a command, such as `Bash(git push:*)`; claude can enforce more
+    DIR/plan.md:28:27: error: rule "Bash(a,b)" has a comma, a parenthesis or a control character between its parentheses
       hint: rules are written `Tool` or `Tool(what)`, such as `Bash(git push:*)`
-    error: 6 mistakes found; nothing was changed
+    error: 5 mistakes found; nothing was changed
     hint: correct them; `regatta validate FILE` checks again without running anything
     --- exit 2
     "#);
@@ -104,22 +97,24 @@ fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
 }
 
 #[test]
-fn a_sandbox_from_which_nobody_can_report_blocks_the_task() {
-    let world = with("codex", "touch started");
-    // With Regatta's own server it reports from outside the sandbox.
+fn codex_reports_from_the_sandbox_without_a_server() {
+    let world = with(
+        "codex",
+        "printf '%s\\n' \"$@\" | grep -A1 sandbox > started; regatta done --verdict pass --summary made >&2; echo '{\"type\":\"turn.completed\",\"usage\":{}}'",
+    );
     world.config("mcp: { attach: false }\n");
     let rules = "agent: codex\nsandbox: workspace\nverdict_adapter: db";
     insta::assert_snapshot!(world.run(&world.plan_with("", &task("a", rules, "x")), &[]).shown(), @"
     test → main: 1 task
-        TIME a  blocked (policy): codex cannot run `regatta done` in its sandbox; set `verdict_adapter: json-result` or `chain`
+        TIME a  agent started, process PID
+        TIME a  landed on main as HASH
 
-    ⚠ a blocked
+    ✓ a landed HASH
 
-    ⚠ a blocked: policy: codex cannot run `regatta done` in its sandbox; set `verdict_adapter: json-result` or `chain`
-    1 blocked in TIME on main
-    --- stderr
-    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
-    --- exit 1
+    1 landed in TIME on main
     ");
-    world.assert_states(["a blocked"]);
+    insta::assert_snapshot!(world.landed("started").unwrap(), @"
+    --sandbox
+    danger-full-access
+    ");
 }

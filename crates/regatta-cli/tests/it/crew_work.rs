@@ -74,7 +74,7 @@ fn an_agent_is_told_of_its_messages_and_answers_them() {
 }
 
 /// Claude, played by a script that records its prompts.
-const CLAUDE: &str = r#"cat >>"$REGATTA_LANE/../told.$REGATTA_TASK"
+const CLAUDE: &str = r#"cat >>"$CLAUDE_CONFIG_DIR/../told.$REGATTA_TASK"
 id=$(echo "$*" | sed 's/.*--session-id //; s/.*--resume //; s/ .*//')
 mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
 echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\":\"m\"}"
@@ -103,7 +103,7 @@ fn an_agent_is_told_what_was_written_to_it_when_it_starts_and_is_woken_on_reques
     }
     let daemon = world.begin(["daemon"]);
     regatta(&["wait", "t", "script", "--timeout", "120"]);
-    let told = || std::fs::read_to_string(world.lanes().join("told.t")).unwrap_or_default();
+    let told = || std::fs::read_to_string(world.outside("told.t")).unwrap_or_default();
     assert!(told().contains("## Messages for you"), "{}", told());
     assert!(told().ends_with("Jerry says: touch pwned\n"), "{}", told());
     let unread = |name: &str| {

@@ -14,14 +14,13 @@ defaults: { agent: sim, max_attempts: 1 }
 tasks:
   - id: left
     prompt: |
-      run sh -c 'until [ -e ../right/ready ]; do sleep 0.02; done'
+      run sh -c 'until [ -e ../../ready ]; do sleep 0.02; done'
       write greeting.txt soup\n
       report pass Greet with soup
   - id: right
     prompt: |
-      write ready yes\n
+      run touch ../../ready
       run sh -c 'until git -C ../../repo cat-file -e main:greeting.txt 2>/dev/null; do sleep 0.02; done'
-      delete ready
       write greeting.txt stew\n
       report pass Greet with stew
 ---
@@ -35,20 +34,20 @@ fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
     // The run may have looked for conflicts once more, or not.
     let status = world.regatta(["status", "right"]).exited(0).shown();
     let status: Vec<&str> = status.lines().filter(|line| !line.starts_with("radar ")).collect();
-    insta::assert_snapshot!(status.join("\n"), @r#"
-    ⚠ right  write ready yes\n
+    insta::assert_snapshot!(status.join("\n"), @"
+    ⚠ right  run touch ../../ready
     state     blocked: conflict: it conflicts with main in greeting.txt; its work is on regatta/right (TIME ago)
     agent     sim
     from      DIR/plan.md:10
     lane      DIR/repo.lanes/right
     branch    regatta/right
-    attempt 1 sim · sim · TIME · exit 0 · verdict pass · $0.0000
+    attempt 1 sim · sim · TIME · sandbox LEVEL · exit 0 · verdict pass · $0.0000
               Greet with stew
               - exit-code says pass: Greet with stew
               - 1 file changed, tree HASH
               - commit HASH
     next      `regatta diff right` and `git log regatta/right` show its work; merge regatta/right by hand, or `regatta run --resume DIR/plan.md` redoes it on top of what has landed since
-    "#);
+    ");
     insta::assert_snapshot!(world.regatta(["diff", "right"]).shown(), @"
     diff --git a/greeting.txt b/greeting.txt
     new file mode 100644

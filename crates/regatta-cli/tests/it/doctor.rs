@@ -162,10 +162,7 @@ fn each_agent_is_told_with_version_login_and_sandbox() {
         &world,
         &[
             ("claude", "echo '2.1.197 (Claude Code)'"),
-            (
-                "codex",
-                "case \"$*\" in --version) echo 'codex-cli 0.166.0' ;; sandbox*) test -d \"$CODEX_HOME\" && : >written ;; *) exit 9 ;; esac",
-            ),
+            ("codex", "case \"$*\" in --version) echo 'codex-cli 0.166.0' ;; *) exit 9 ;; esac"),
             ("gemini", "exec sleep 3600"),
         ],
     );
@@ -197,24 +194,16 @@ fn each_agent_is_told_with_version_login_and_sandbox() {
     ok: codex: signed in by DIR/codex-home/auth.json
     ok: gemini: signed in by GEMINI_API_KEY
     ");
-    insta::assert_snapshot!(told(&found, "sandbox"), @"ok: codex: `sandbox: workspace` and `read-only` work here");
     assert!(!found.to_string().contains("x-y-z"));
+    // One row, whatever codex's own sandbox does.
+    assert_eq!(told(&found, "sandbox").lines().count(), 1, "{}", told(&found, "sandbox"));
 }
 
 #[test]
 fn what_nobody_tested_does_not_write_or_cannot_be_kept_is_told() {
     let world = World::new(REGATTA);
-    let path = path_with(
-        &world,
-        &[
-            ("claude", "echo '999.0.1 (Claude Code)'"),
-            // It succeeds and has written nothing.
-            (
-                "codex",
-                "case \"$*\" in --version) echo 'codex-cli 0.1.0' ;; *) echo 'bwrap: execvp codex-linux-sandbox: No such file or directory' >&2 ;; esac",
-            ),
-        ],
-    );
+    let path =
+        path_with(&world, &[("claude", "echo '999.0.1 (Claude Code)'"), ("codex", "echo 'codex-cli 0.1.0'")]);
     let file = world.outside("a-file");
     std::fs::write(&file, "").unwrap();
     let claude = format!("claude: {{ env: {{ CLAUDE_CONFIG_DIR: {}/below }} }}", file.display());
@@ -228,10 +217,6 @@ fn what_nobody_tested_does_not_write_or_cannot_be_kept_is_told() {
     warning: codex: codex-cli 0.1.0 at DIR/bin/codex: older than 0.166.0, the oldest that Regatta was tested with
       hint: it will probably work; watch the cost and the results of its first tasks, or install a tested version
     ok: not installed and not used: gemini, opencode
-    ");
-    insta::assert_snapshot!(told(&found, "sandbox"), @"
-    warning: codex: its sandbox does not work here: a command in it did not write its file: bwrap: execvp codex-linux-sandbox: No such file or directory
-      hint: tasks with `read_only` or `sandbox` cannot run commands or write; update or remove bubblewrap (codex has its own), keep CODEX_HOME out of the directory for temporary files, allow user namespaces or Landlock for this user, or remove the two keys
     ");
     insta::assert_snapshot!(told(&found, "home"), @"
     error: claude (default) keeps its conversations in DIR/a-file/below, and DIR/a-file is not a directory

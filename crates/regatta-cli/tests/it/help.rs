@@ -43,6 +43,7 @@ const COMMANDS: &[&str] = &[
     "lane",
     "land",
     "salvage",
+    "sandbox",
     "crew",
     "task",
     "repo",

@@ -27,7 +27,7 @@ fn what_a_person_accepts_lands_with_their_name() {
     agent     sim
     from      DIR/plan.md:6
     lane      DIR/repo.lanes/a
-    attempt 1 sim · sim · TIME · exit 0 · verdict unknown · failure: work · $0.0000
+    attempt 1 sim · sim · TIME · sandbox LEVEL · exit 0 · verdict unknown · failure: work · $0.0000
               no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
     salvage   refs/regatta/salvage/a/1  salvage a: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
     next      `regatta logs a` and `regatta diff a` show what it did; `regatta run --resume DIR/plan.md` tries again, `regatta land --accept a` lands it as it is

@@ -64,6 +64,7 @@ mod run_target_moves;
 mod run_train;
 mod run_watch;
 mod salvage;
+mod sandbox;
 mod screens;
 mod secrets;
 mod send;

@@ -261,7 +261,7 @@ fn lines(calls: &[(&str, Value)]) -> String {
 
 #[test]
 fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.regatta(["ctx", "set", "style", "plain"]).exited(0);
     let said = world.outside("said");
     let calls = [

@@ -617,6 +617,20 @@ fn a_task_is_added_to_a_registered_repository_from_anywhere() {
       "suspicions": [],
       "budget": null,
       "next": "`regatta daemon` runs it, unless one is already running",
+      "next_steps": [
+        {
+          "act": "status",
+          "command": "regatta status login",
+          "task": "login",
+          "text": "`regatta status login` shows its state"
+        },
+        {
+          "act": "cancel",
+          "command": "regatta cancel login",
+          "task": "login",
+          "text": "`regatta cancel login` cancels it"
+        }
+      ],
       "doing": null,
       "cost_usd": null,
       "under_test_since": null

@@ -141,7 +141,7 @@ fn uncommitted_work_in_the_same_lines_would_conflict_and_in_others_merges() {
     agent     sh
     from      DIR/plan.md:6
     lane      DIR/repo.lanes/top
-    attempt 1 sh · running for TIME
+    attempt 1 sh · running for TIME · sandbox LEVEL
     radar     ⚠ would conflict with also in nine.txt (seen TIME ago)
     radar     merges cleanly with end in nine.txt (seen TIME ago)
     next      `regatta logs -f top` follows it; `regatta cancel top` ends it
@@ -249,7 +249,7 @@ fn what_came_to_the_target_meanwhile_is_seen_too() {
     agent     sh
     from      DIR/plan.md:6
     lane      DIR/repo.lanes/a
-    attempt 1 sh · running for TIME
+    attempt 1 sh · running for TIME · sandbox LEVEL
     radar     ⚠ would conflict with main in nine.txt (seen TIME ago)
     radar     merges cleanly with b in nine.txt (seen TIME ago)
     next      `regatta logs -f a` follows it; `regatta cancel a` ends it
@@ -404,7 +404,7 @@ fn a_task_built_on_anothers_work_does_not_stand_against_it() {
     agent     sh
     from      DIR/plan.md:6
     branch    regatta/first
-    attempt 1 sh · TIME · exit 0 · verdict pass
+    attempt 1 sh · TIME · sandbox LEVEL · exit 0 · verdict pass
               - exit-code says pass
               - 1 file changed, tree HASH
               - commit HASH

@@ -148,7 +148,9 @@ exit 1"#;
 
 #[test]
 fn what_an_agent_cannot_keep_to_blocks_the_task_before_it_is_started() {
-    let world = with_agents(&[("gemini", "touch NOTES/started"), ("codex", "exit 1")]);
+    let mut world = with_agents(&[("gemini", "touch NOTES/started"), ("codex", "exit 1")]);
+    // Without a sandbox of Regatta's, codex has its own, from which it cannot report.
+    world.env("REGATTA_SANDBOX", "off");
     world.config("mcp: { attach: false }\n");
     let plan = [
         task("persona", "agent: gemini\npersona: reviewer", "look"),
@@ -164,7 +166,8 @@ fn what_an_agent_cannot_keep_to_blocks_the_task_before_it_is_started() {
 #[test]
 fn a_read_only_agent_says_its_verdict_in_its_answer() {
     let stream = r#"cat >/dev/null
-case "$*" in *"--sandbox read-only"*) ;; *) exit 9 ;; esac
+case "$*" in *"--sandbox danger-full-access"*) ;; *) exit 9 ;; esac
+touch made 2>/dev/null && exit 8
 echo '{"type":"thread.started","thread_id":"t1"}'
 printf '%s\n' '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"All is well.\n{\"verdict\":\"pass\",\"summary\":\"Nothing to fix\"}"}}'
 echo '{"type":"turn.completed","usage":{}}'"#;

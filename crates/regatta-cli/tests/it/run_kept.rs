@@ -22,7 +22,7 @@ fn files_that_are_only_called_like_markers_are_work() {
 
 #[test]
 fn what_a_read_only_task_wrote_is_salvaged_before_its_checkout_goes() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let plan = world.plan(&task("looks", "read_only: true\nmax_attempts: 1", "echo found >found.txt"));
     insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
     test → main: 1 task

@@ -39,7 +39,7 @@ fn words_alone_never_land_anything() {
         ("unknown", "agent: sh", "echo x >x.txt; regatta done --verdict unknown --summary eh", "blocked"),
     ];
     for (what, keys, script, state) in cases {
-        let world = World::new(REGATTA);
+        let world = World::without_sandbox(REGATTA);
         let before = world.repo().rev("main");
         let ran = world.run(&world.plan(&task("a", keys, script)), &[]);
         assert_eq!(text(&world.task("a")["state"]), state, "{what}: {}", ran.stdout);
@@ -56,7 +56,7 @@ fn what_attempt_one_said_does_not_count_for_attempt_two() {
         ("marker-file", "printf 'Verdict: PASS\\n\\nSummary: fine\\n' >PARCEL_DONE-a.md"),
         ("db", "regatta done --verdict pass --summary fine"),
     ] {
-        let world = World::new(REGATTA);
+        let world = World::without_sandbox(REGATTA);
         let script = format!("echo x >x.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {say}; exit 1; fi");
         let keys = format!("max_attempts: 2\nverdict_adapter: {adapter}");
         world.run(&world.plan(&task("a", &keys, &script)), &[]).exited(1);
@@ -67,7 +67,7 @@ fn what_attempt_one_said_does_not_count_for_attempt_two() {
 
 #[test]
 fn another_attempts_token_is_refused() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let script = "if [ $REGATTA_ATTEMPT = 1 ]; then echo $REGATTA_TOKEN >token; exit 1; fi\n\
                   REGATTA_TOKEN=$(cat token) REGATTA_ATTEMPT=1 regatta done --verdict pass --summary old; echo $? >old\n\
                   REGATTA_TOKEN=$(cat token) regatta done --verdict pass --summary mixed; echo $? >mixed\n\
@@ -104,7 +104,7 @@ fn a_lane_that_was_mistreated_harms_nobody_else() {
         ("tears its HEAD up", "echo garbage >$(git rev-parse --git-dir)/HEAD; echo x >x.txt".into(), "landed", Some("x.txt")),
         ("links its lane elsewhere", "cd /; mv \"$REGATTA_LANE\" \"$REGATTA_LANE.moved\"; ln -s \"$REGATTA_LANE.moved\" \"$REGATTA_LANE\"".into(), "failed", None),
     ];
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let name = |n: usize| format!("liar-{n}");
     let tasks: String = cases
         .iter()
@@ -134,7 +134,7 @@ fn a_lane_that_was_mistreated_harms_nobody_else() {
 
 #[test]
 fn a_lane_made_again_has_the_users_files_again() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().write(".gitignore", ".env\n");
     world.repo().write(".worktreeinclude", ".env\n");
     world.repo().commit_all("include");
@@ -147,7 +147,7 @@ fn a_lane_made_again_has_the_users_files_again() {
 
 #[test]
 fn what_agents_plant_is_never_run_by_regatta() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let proof = world.outside("executed");
     let touch = format!("echo planted >>'{}'", proof.display());
     let script = format!(
@@ -201,7 +201,7 @@ const STEAL: &str =
 
 #[test]
 fn the_target_branch_that_an_agent_takes_is_its_lanes_own() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.config("land: { test_command: \"test ! -e stolen.txt\" }\n");
     world.run(&world.plan(&task("thief", "max_attempts: 1", STEAL)), &[]).exited(1);
     assert_eq!(world.subjects("main").len(), 2, "it was tested, and did not land");
@@ -212,7 +212,7 @@ fn the_target_branch_that_an_agent_takes_is_its_lanes_own() {
 
 #[test]
 fn an_agent_that_takes_the_target_branch_in_a_lane_of_an_older_version_has_failed() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("z", "", "echo z > z.txt")), &[]).exited(0);
     world.old_lane("thief");
     let script = STEAL;
@@ -225,7 +225,7 @@ fn an_agent_that_takes_the_target_branch_in_a_lane_of_an_older_version_has_faile
 
 #[test]
 fn conflict_marks_that_an_agent_left_behind_do_not_land() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     world.repo().commit_file("menu.txt", "soup\n", "menu");
     let marks = r"printf '<<<<<<< HEAD\nsoup\n=======\nsalad\n>>>>>>> theirs\n'";
     let keys = "agent: sh\nmax_attempts: 1";

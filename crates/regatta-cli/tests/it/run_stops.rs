@@ -75,7 +75,8 @@ fn silence_is_counted_from_the_last_word_on_stderr() {
 
 #[test]
 fn an_agent_whose_lane_is_gone_is_ended_before_its_task_is_tried_again() {
-    let world = World::new(REGATTA);
+    // The id that it writes has to be that outside.
+    let world = World::without_sandbox(REGATTA);
     let first = world.barrier("first");
     let pids = world.outside("pids");
     let prompt = format!(

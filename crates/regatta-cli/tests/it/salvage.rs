@@ -30,7 +30,7 @@ fn what_a_failed_attempt_left_is_listed_shown_and_brought_back() {
     agent     sh
     from      DIR/plan.md:4
     lane      DIR/repo.lanes/bad
-    attempt 1 sh · TIME · exit 1 · verdict block · failure: work
+    attempt 1 sh · TIME · sandbox LEVEL · exit 1 · verdict block · failure: work
               the agent failed (exit 1)
     salvage   refs/regatta/salvage/bad/1  salvage bad: the agent failed (exit 1)
     next      `regatta logs bad` shows why; `regatta run --resume DIR/plan.md` tries again

@@ -91,7 +91,7 @@ fn no_secret_is_kept_or_shown_anywhere() {
     API_SECRET='[redacted:API_SECRET]'
     PORT=8080
     [redacted:github-token]
-    [redacted:REGATTA_TOKEN]
+
     a attempt 2: progress recorded
     a attempt 2: verdict pass recorded
     "#);

@@ -18,7 +18,7 @@ fn a_landed_task_shows_its_attempt_evidence_cost_and_commit() {
     agent     sim
     from      DIR/plan.md:6
     commit  HASH on main
-    attempt 1 sim · sim · TIME · exit 0 · verdict pass · $0.2500 · 10 tokens in, 3 out
+    attempt 1 sim · sim · TIME · sandbox LEVEL · exit 0 · verdict pass · $0.2500 · 10 tokens in, 3 out
               Write the good file
               - exit-code says pass: Write the good file
               - 1 file changed, tree HASH
@@ -69,7 +69,7 @@ fn what_failed_says_why_and_what_to_do_next() {
     agent     sim
     from      DIR/plan.md:23
     lane      DIR/repo.lanes/broken
-    attempt 1 sim · sim · TIME · exit 0 · verdict block · failure: work · $0.0000
+    attempt 1 sim · sim · TIME · sandbox LEVEL · exit 0 · verdict block · failure: work · $0.0000
               the agent reported block: The oven is cold
               - db says block: The oven is cold
     next      `regatta logs broken` shows why; `regatta run --resume DIR/plan.md` tries again

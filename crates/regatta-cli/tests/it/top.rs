@@ -166,7 +166,7 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     agent     sh
     from      DIR/plan.md:5
     lane      DIR/repo.lanes/waiter
-    attempt 1 sh · running for TIME
+    attempt 1 sh · running for TIME · sandbox LEVEL
     Enter detail  l logs  d diff  s send  m msg  C cancel  ? help  Esc back
     ");
     pane.keys(&["Escape"]);

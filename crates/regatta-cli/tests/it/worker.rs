@@ -6,7 +6,7 @@ use crate::REGATTA;
 
 #[test]
 fn a_word_with_a_stale_or_a_wrong_token_is_refused() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     let said = world.outside("said");
     let plan = format!(
         "---\nregatta: 1\ntasks:\n  - id: talker\n    agent: sh\n    prompt: |\n      regatta progress half-way --phase code > {0}\n      echo \"$REGATTA_TOKEN $REGATTA_STORE\" > {0}.token\n---\n",

@@ -2,12 +2,12 @@
 
 use crate::config::AgentKind;
 
-use super::{Bounds, Permissions, Rule, Sandbox};
+use super::{Bounds, Permissions, Rule};
 
 /// A bound that an agent cannot enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The key it is about: `permissions`, `sandbox` or `mcp`.
+    /// The key it is about: `permissions` or `mcp`.
     pub key: &'static str,
     /// The reason, and what to do about it.
     pub why: String,
@@ -31,9 +31,6 @@ pub fn refusals(kind: AgentKind, bounds: &Bounds, read_only: bool) -> Vec<Refuse
         && let Some(why) = why_no_rules(kind, permissions)
     {
         refuse("permissions", why);
-    }
-    if let Some(why) = bounds.sandbox.and_then(|sandbox| why_no_sandbox(kind, sandbox)) {
-        refuse("sandbox", why);
     }
     if !bounds.mcp.is_empty() {
         match kind {
@@ -102,22 +99,4 @@ fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Opt
     let has_both = list.iter().any(|rule| rule.tool() == other);
     (kind == AgentKind::Opencode && !has_both)
         .then(|| format!("opencode does not distinguish Edit from Write; name both, not only `{rule}`"))
-}
-
-fn why_no_sandbox(kind: AgentKind, sandbox: Sandbox) -> Option<String> {
-    match (kind, sandbox) {
-        (AgentKind::Codex, _) | (_, Sandbox::Off) => None,
-        (AgentKind::Gemini, _) => Some(
-            "gemini's sandbox is a container that sees neither the lane's git directory nor `regatta`; use `permissions`, `read_only` or codex"
-                .to_owned(),
-        ),
-        (AgentKind::Claude | AgentKind::Opencode, _) => Some(format!(
-            "Regatta does not start {}'s commands in a sandbox; use `permissions`, `read_only` or codex",
-            kind.as_str()
-        )),
-        (AgentKind::Command | AgentKind::Sim, _) => Some(format!(
-            "agents of kind {} have no sandbox; start one in `argv` yourself, or use codex",
-            kind.as_str()
-        )),
-    }
 }

@@ -1,11 +1,12 @@
 //! Checks of `regatta.yaml` that the types of single keys cannot express.
 
 use crate::diagnostic::Report;
+use crate::writes::WritePath;
 
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
 use super::values::Config;
-use super::{models, notify, profiles, roles};
+use super::{models, notify, profiles, roles, sandbox};
 
 /// Checks the values that came from a file, with their positions.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
@@ -24,6 +25,7 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     };
     profiles::check(rows("profiles"), config, report);
     notify::check(rows("notify"), report);
+    sandbox::check(config, fields, report);
 }
 
 /// A finding about one setting.
@@ -61,6 +63,11 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
             let hint =
                 "sqlite, sqlite:PATH, postgres://HOST/DATABASE or zookeeper://HOST:2181/PATH".to_owned();
             found.push(("store", Finding::Wrong(message, Some(hint))));
+        }
+    }
+    for text in &config.land.guard {
+        if let Err(why) = WritePath::parse(text) {
+            found.push(("land.guard", Finding::Wrong(format!("path {text:?} {why}"), None)));
         }
     }
     let shares = config.budget.shares;

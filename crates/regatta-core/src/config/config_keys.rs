@@ -2,6 +2,7 @@
 
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::keys::{Key, Kind};
+use super::sandbox::SANDBOX_KEYS;
 use super::task_keys::KeyPlace;
 
 /// The kinds of agent this version can run.
@@ -56,6 +57,7 @@ pub static CONFIG_KEYS: &[Key] = &[
         "Signs that a running agent may need attention. You are notified; the agent is never stopped.",
     ),
     Key::new("mcp", Kind::Section(ATTACH_KEYS), "", "Regatta's own MCP server for its agents. To add other servers, use `mcp` in an agent or in a task."),
+    Key::new("sandbox", Kind::Section(SANDBOX_KEYS), "", "What agents, `lane.setup`, checks, hooks and gates can reach."),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "Limits on what runs at the same time, and on disk use."),
     Key::new("budget", Kind::Section(BUDGET_KEYS), "", "Budgets, in dollars and in tokens."),
     Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts that agents rotate through. The environment variable and `--profiles` take names of these, separated by commas, and use only those, in that order; `none` uses no account.")
@@ -112,8 +114,8 @@ static AGENT_KEYS: &[Key] = &[
     Key::new(
         "sandbox",
         Kind::OneOf(SANDBOXES),
-        "off",
-        "The sandbox for its commands. The values are those of a task.",
+        "workspace",
+        "What it is kept in. The values are those of a task.",
     ),
     Key::new(
         "mcp",
@@ -207,6 +209,13 @@ static LAND_KEYS: &[Key] = &[
         "How often work that conflicts with the target goes back to its agent. If it is not set: once, if the agent can resume its session.",
     )
     .example("1"),
+    Key::new(
+        "guard",
+        Kind::OneOrMore,
+        "none",
+        "More files that only a person lands, as paths or globs. Work that changes `regatta.yaml`, `.worktreeinclude` or the repository's own hooks always waits for `regatta land ID`.",
+    )
+    .example("[.github, Dockerfile]"),
 ];
 
 static RADAR_KEYS: &[Key] = &[

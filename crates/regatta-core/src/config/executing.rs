@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Config;
 
 /// Dotted paths of such settings, besides the agents.
-const EXECUTING: [&str; 19] = [
+const EXECUTING: [&str; 20] = [
     "store",
     "lanes_root",
     "default_agent",
@@ -23,6 +23,7 @@ const EXECUTING: [&str; 19] = [
     "land.test_command",
     "land.push",
     "mcp",
+    "sandbox",
     "limits.budget_usd",
     "budget",
     "profiles",
@@ -90,5 +91,7 @@ mod tests {
         check("land: { test_command: make test, push: true }\n", &["land.push", "land.test_command"]);
         check("defaults: { checks: [make], timeout: 5m }\n", &["defaults.checks"]);
         check("default_agent: sh\n", &["default_agent"]);
+        check("sandbox: { mode: off }\n", &["sandbox"]);
+        check("sandbox: { write: [../x] }\n", &["sandbox"]);
     }
 }

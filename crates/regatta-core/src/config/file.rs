@@ -113,10 +113,14 @@ impl Config {
             ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
             ("land.push", Value::Bool(on)) => land.push = *on,
             ("land.retries", Value::Int(n)) => land.retries = count(*n),
+            ("land.guard", Value::Texts(list)) => land.guard = texts(list),
             ("land.bounces", Value::Int(n)) => land.bounces = Some(count(*n)),
             ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
             ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
             ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
+            (path, value) if path.starts_with("sandbox.") => {
+                return self.put_sandbox(path.trim_start_matches("sandbox."), value);
+            }
             ("mcp.attach", Value::Bool(on)) => self.mcp.attach = *on,
             ("watch.enabled", Value::Bool(on)) => self.watch.enabled = *on,
             ("watch.same_command", Value::Int(n)) => self.watch.same_command = count(*n),

@@ -54,6 +54,8 @@ pub enum Kind {
     OneOrMore,
     /// A list of names, or one string with commas between them.
     Names,
+    /// A list of port numbers.
+    Ports,
     /// Environment variables: names with scalar values.
     Variables,
     /// Names with string values.
@@ -135,6 +137,7 @@ impl Kind {
             Kind::Texts => "a list of strings".into(),
             Kind::OneOrMore => "a string or a list of strings".into(),
             Kind::Names => "a list of names or a string with commas".into(),
+            Kind::Ports => "a list of ports".into(),
             Kind::Variables => "a mapping of variables".into(),
             Kind::Labels => "a mapping of names to strings".into(),
             Kind::Counts => "a mapping of names to numbers".into(),
@@ -158,6 +161,7 @@ impl Kind {
             Kind::Texts => "list of strings".into(),
             Kind::OneOrMore => "string or list of strings".into(),
             Kind::Names => "list, or string with commas".into(),
+            Kind::Ports => "list of integers".into(),
             Kind::Variables => "mapping of names to scalars".into(),
             Kind::Labels => "mapping of names to strings".into(),
             Kind::Counts => "mapping of names to integers".into(),

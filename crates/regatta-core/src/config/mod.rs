@@ -24,6 +24,7 @@ pub(crate) mod reading;
 pub mod reference;
 mod roles;
 mod rookery;
+mod sandbox;
 mod schema;
 pub mod task_keys;
 mod template;

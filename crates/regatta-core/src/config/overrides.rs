@@ -53,7 +53,7 @@ fn rookery_variable(name: &str, is_worker: bool) -> Option<&'static str> {
 }
 
 fn is_other(name: &str) -> bool {
-    OTHER_VARIABLES.contains(&name) || name.starts_with(NOTIFY_VARIABLES)
+    OTHER_VARIABLES.contains(&name) || name.starts_with(NOTIFY_VARIABLES) || name.starts_with("REGATTA_TEST_")
 }
 
 /// One setting with its origin, for `regatta config show`.

@@ -119,6 +119,19 @@ impl Reading {
                     .collect();
                 read.into_iter().collect::<Option<_>>().map(Value::Texts)
             }
+            (Kind::Ports, Data::List(items)) => {
+                let ports = items.iter().enumerate();
+                let read: Vec<_> = ports
+                    .map(|(n, item)| {
+                        let kind = Kind::Int { min: 1, max: i64::from(u16::MAX) };
+                        match self.value(item, &format!("{path}[{n}]"), kind, report)? {
+                            Value::Int(port) => Some(Spot { pos: item.pos, value: port.to_string() }),
+                            _ => None,
+                        }
+                    })
+                    .collect();
+                read.into_iter().collect::<Option<_>>().map(Value::Texts)
+            }
             (Kind::OneOrMore, Data::Scalar(_)) => {
                 let text = text(node, path, &expected(), report)?;
                 Some(Value::Texts(vec![Spot { pos: node.pos, value: text }]))

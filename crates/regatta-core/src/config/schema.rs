@@ -47,6 +47,10 @@ fn of_kind(kind: Kind) -> Value {
         Kind::OneOrMore | Kind::Names => {
             json!({ "type": ["array", "string", "null"], "items": { "type": "string" } })
         }
+        Kind::Ports => json!({
+            "type": ["array", "null"],
+            "items": { "type": "integer", "minimum": 1, "maximum": u16::MAX },
+        }),
         Kind::Variables => json!({
             "type": ["object", "null"],
             "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },

@@ -71,7 +71,7 @@ pub static TASK_KEYS: &[Key] = &[
     Key::new("permissions", Kind::Section(PERMISSION_KEYS), "none", "Rules for the agent's tools and commands, in Claude Code's syntax: `allow` (only these; the most specific list wins) and `deny` (the lists of the task, the defaults and the agent together). If an agent cannot enforce them, it is not started.")
         .example("{ deny: [\"Bash(git push:*)\"] }")
         .places(EVERYWHERE),
-    Key::new("sandbox", Kind::OneOf(SANDBOXES), "the agent's `sandbox`, else `off`", "The sandbox for the agent's commands: with `workspace` they can write only in the lane, with `read-only` nowhere. Only codex has a sandbox that Regatta can set; other agents are not started.")
+    Key::new("sandbox", Kind::OneOf(SANDBOXES), "the agent's `sandbox`, else `workspace`", "What the agent is kept in: with `workspace` it can write its lane, temporary files and its own state; with `read-only` not its lane; with `off` everything you can. `off` also applies to the task's `lane.setup`, checks and hooks.")
         .places(EVERYWHERE),
     Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for the agent, by name, in addition to those of the defaults and the agent: `command`, `args` and `env`, or `url` and `headers`. For claude, codex and opencode; a read-only task gets none.")
         .example("{ docs: { command: docs-mcp, args: [--stdio] } }")

@@ -38,7 +38,7 @@ pub fn template() -> String {
 /// A value that parses: the default if it is one, else a typical value of the type.
 fn example(key: &Key) -> &'static str {
     match (key.kind, key.example) {
-        (Kind::Texts | Kind::OneOrMore | Kind::Names, "none") => "[]",
+        (Kind::Texts | Kind::OneOrMore | Kind::Names | Kind::Ports, "none") => "[]",
         (Kind::Variables | Kind::Counts | Kind::Labels, "none") => "{}",
         (Kind::OneOf(words), example) if !words.contains(&example) => words[0],
         (_, example) => example,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bounds::Bounds;
 use crate::budget::{Ceiling, Price, Shares};
+use crate::sandbox::SandboxSettings;
 use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
@@ -45,6 +46,8 @@ pub struct Config {
     pub watch: WatchSettings,
     /// Regatta's own MCP server for its agents.
     pub mcp: Mcp,
+    /// What agents and commands can reach.
+    pub sandbox: SandboxSettings,
     /// What may run at once.
     pub limits: Limits,
     /// What agents may spend.
@@ -315,6 +318,8 @@ pub struct Land {
     pub retries: u32,
     /// How often conflicting work goes back to its agent. Unset: once, if the agent can resume its session.
     pub bounces: Option<u32>,
+    /// More files that only a person lands, as paths or globs.
+    pub guard: Vec<String>,
 }
 
 /// How conflicting work is found while agents are still running.
@@ -445,6 +450,7 @@ impl Default for Config {
             radar: Radar::default(),
             watch: WatchSettings::default(),
             mcp: Mcp::default(),
+            sandbox: SandboxSettings::default(),
             limits: Limits::default(),
             budget: Budget::default(),
             profiles: Vec::new(),
@@ -521,6 +527,7 @@ impl Default for Land {
             push: false,
             retries: 0,
             bounces: None,
+            guard: Vec::new(),
         }
     }
 }

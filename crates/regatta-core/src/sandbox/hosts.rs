@@ -7,6 +7,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
+use super::SandboxSettings;
+use super::settings::Network;
+use crate::config::AgentKind;
 use crate::notify::is_public;
 
 /// The port of the proxy inside a sandbox.
@@ -326,9 +329,8 @@ pub fn trusted() -> Vec<HostRule> {
     all.filter_map(|host| HostRule::parse(host).ok()).collect()
 }
 
-/// The host of an `http` or `https` address, such as the value of a `*_BASE_URL`. An address of this machine is meant
-/// as it is written.
-pub fn rule_of_url(url: &str) -> Option<HostRule> {
+/// The host of an `http` or `https` address, such as the value of a `*_BASE_URL`.
+fn host_of_url(url: &str) -> Option<Host> {
     let (scheme, rest) = url.trim().split_once("://")?;
     let default = match scheme.to_ascii_lowercase().as_str() {
         "https" => 443,
@@ -336,14 +338,57 @@ pub fn rule_of_url(url: &str) -> Option<HostRule> {
         _ => return None,
     };
     let authority = rest.split(['/', '?', '#']).next()?;
-    let authority = authority.rsplit('@').next()?;
-    let host = Host::parse(authority, Some(default))?;
-    HostRule::parse(&host.to_string()).ok()
+    Host::parse(authority.rsplit('@').next()?, Some(default))
 }
 
-/// The host of a git remote that is reached over `http` or `https`.
-pub fn rule_of_remote(url: &str) -> Option<HostRule> {
-    rule_of_url(url)
+/// What an attempt or a command reaches with a limited network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The hosts that its proxy lets through.
+    pub rules: ProxyRules,
+    /// Ports of this machine that it needs besides `sandbox.local`: a model that is served here.
+    pub local: Vec<u16>,
+}
+
+/// What an agent of a kind reaches, or a command if there is none. `models` are the addresses of its model that its
+/// environment names, `remotes` those of the repository.
+pub fn reach<'a>(
+    settings: &SandboxSettings,
+    kind: Option<AgentKind>,
+    models: impl IntoIterator<Item = &'a str>,
+    remotes: impl IntoIterator<Item = &'a str>,
+) -> Reach {
+    let rule = |host: &Host| HostRule::parse(&host.to_string()).ok();
+    let mut reach = Reach::default();
+    let hosts = &mut reach.rules.hosts;
+    hosts.extend(settings.hosts.iter().filter_map(|entry| HostRule::parse(&entry.text).ok()));
+    let remotes = remotes.into_iter().filter_map(host_of_url);
+    match settings.network {
+        Network::Trusted => {
+            hosts.extend(trusted());
+            hosts.extend(remotes.filter_map(|host| rule(&host)));
+        }
+        Network::List => {
+            let own = TRUSTED.iter().filter(|(name, _)| kind.is_some_and(|kind| kind.as_str() == *name));
+            hosts.extend(
+                own.flat_map(|(_, hosts)| hosts.iter()).filter_map(|host| HostRule::parse(host).ok()),
+            );
+        }
+        Network::Open | Network::Off => {}
+    }
+    for host in models.into_iter().filter_map(host_of_url) {
+        let is_here = match host.address() {
+            Some(address) => address.is_loopback(),
+            None => host.name == "localhost" || host.name.ends_with(".localhost"),
+        };
+        if is_here {
+            // Programs do not ask a proxy for addresses of their own machine.
+            reach.local.push(host.port);
+        } else {
+            hosts.extend(rule(&host));
+        }
+    }
+    reach
 }
 
 /// The variables by which programs find the proxy. `java` is what `JAVA_TOOL_OPTIONS` says already.
@@ -371,6 +416,7 @@ pub fn proxy_variables(java: Option<&str>) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::Entry;
     use super::*;
 
     fn allows(rule: &str, host: &str) -> bool {
@@ -466,18 +512,44 @@ mod tests {
 
     #[test]
     fn hosts_of_urls() {
-        let rule = |url| rule_of_url(url).map(|rule| rule.to_string());
-        assert_eq!(rule("https://api.example.org/v1").as_deref(), Some("api.example.org:443"));
-        assert_eq!(rule("http://127.0.0.1:4010").as_deref(), Some("127.0.0.1:4010"));
+        let host = |url| host_of_url(url).map(|host| host.to_string());
+        assert_eq!(host("https://api.example.org/v1").as_deref(), Some("api.example.org:443"));
+        assert_eq!(host("http://127.0.0.1:4010").as_deref(), Some("127.0.0.1:4010"));
         assert_eq!(
-            rule("https://user:pass@git.example.org:8443/x.git").as_deref(),
+            host("https://user:pass@git.example.org:8443/x.git").as_deref(),
             Some("git.example.org:8443")
         );
         for url in
             ["git@github.com:a/b.git", "ssh://git@example.org/x", "/srv/x.git", "file:///x", "", "https://"]
         {
-            assert_eq!(rule(url), None, "{url}");
+            assert_eq!(host(url), None, "{url}");
         }
+    }
+
+    #[test]
+    fn what_an_agent_reaches_depends_on_the_network() {
+        let settings = |network| SandboxSettings {
+            network,
+            hosts: vec![Entry { text: "db.example.org:5000".into(), line: 1 }],
+            ..SandboxSettings::default()
+        };
+        let models = ["http://localhost:4000/v1", "http://[::1]:4001", "https://llm.example.org"];
+        let remotes = ["https://git.example.org/a.git", "git@github.com:a/b.git"];
+        let shown = |network, kind| {
+            let reach = reach(&settings(network), kind, models, remotes);
+            assert_eq!(reach.local, [4000, 4001]);
+            reach.rules.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            shown(Network::List, Some(AgentKind::Codex)),
+            "db.example.org:5000 api.openai.com auth.openai.com chatgpt.com llm.example.org:443"
+        );
+        assert_eq!(shown(Network::List, None), "db.example.org:5000 llm.example.org:443");
+        let trusted = shown(Network::Trusted, None);
+        assert!(
+            trusted.ends_with("bitbucket.org api.bitbucket.org git.example.org:443 llm.example.org:443"),
+            "{trusted}"
+        );
     }
 
     #[test]

@@ -96,8 +96,12 @@ pub struct Facts {
     pub state: AgentState,
     /// The state of other agents and of other accounts.
     pub others: Vec<PathBuf>,
+    /// More directories to write to, which contain the others: those of tests.
+    pub more_write: Vec<PathBuf>,
     /// Directories of programs that stay visible wherever they are.
     pub programs: Vec<PathBuf>,
+    /// Ports of this machine that its agent needs besides `sandbox.local`.
+    pub local: Vec<u16>,
 }
 
 /// One rule, with its reason for people.
@@ -183,6 +187,9 @@ fn in_tmp(path: &Path) -> bool {
 /// What the attempt may reach; or every setting that cannot be honoured.
 pub fn policy(settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) -> Result<Policy, Vec<Refusal>> {
     let mut rules = Rules::default();
+    for dir in &facts.more_write {
+        rules.add(dir, PathAccess::Write, "opened by a test");
+    }
     home(&mut rules, settings, facts, disk);
     project(&mut rules, settings, facts, disk);
     let mut refused = Vec::new();
@@ -191,7 +198,11 @@ pub fn policy(settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) -> Res
     for (path, why) in of_regatta(facts) {
         rules.add(path, PathAccess::Hide, why);
     }
-    for program in facts.programs.iter().filter_map(|path| disk.real(path)) {
+    // A temporary directory or a whole home on the path is not shown because of that.
+    let is_broad = |path: &PathBuf| {
+        ["/tmp", "/var/tmp"].iter().any(|tmp| path == Path::new(tmp)) || facts.home.starts_with(path)
+    };
+    for program in facts.programs.iter().filter_map(|path| disk.real(path)).filter(|path| !is_broad(path)) {
         rules.show(&program, "a directory of programs");
     }
     let bin = facts.state_dir.join("bin");
@@ -218,7 +229,7 @@ pub fn policy(settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) -> Res
         level: facts.level,
         rules: Vec::new(),
         tmp: facts.boxed.tmp(),
-        network: network(settings),
+        network: network(settings, &facts.local),
         sockets,
         devices,
         nested: settings.nested,
@@ -229,12 +240,14 @@ pub fn policy(settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) -> Res
     Ok(Policy { rules: rules.sorted(), rest })
 }
 
-fn network(settings: &SandboxSettings) -> Net {
+fn network(settings: &SandboxSettings, more: &[u16]) -> Net {
+    let mut local = settings.local.clone();
+    local.extend(more.iter().filter(|port| !settings.local.contains(port)));
     match settings.network {
         Network::Open => Net::Host,
-        Network::Trusted | Network::List => Net::Own { proxy: true, local: settings.local.clone() },
-        Network::Off if settings.local.is_empty() => Net::None,
-        Network::Off => Net::Own { proxy: false, local: settings.local.clone() },
+        Network::Trusted | Network::List => Net::Own { proxy: true, local },
+        Network::Off if local.is_empty() => Net::None,
+        Network::Off => Net::Own { proxy: false, local },
     }
 }
 

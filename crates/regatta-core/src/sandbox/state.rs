@@ -73,7 +73,8 @@ pub fn state_of(kind: AgentKind, home: &Path, variable: &dyn Fn(&str) -> Option<
     match kind {
         AgentKind::Claude => {
             let dir = named("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
-            AgentState { protected: vec![protect(&dir, CLAUDE, &[])], write: vec![dir] }
+            // Claude keeps the data of its built-in plugins in `plugins/store`.
+            AgentState { protected: vec![protect(&dir, CLAUDE, &["plugins/store"])], write: vec![dir] }
         }
         AgentKind::Codex => {
             let dir = named("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));

@@ -91,7 +91,9 @@ fn facts(level: Level) -> Facts {
         boxed: BoxDirs { root: "/home/u/p.lanes/.box/a/1".into() },
         state: state_of(AgentKind::Claude, Path::new("/home/u"), &|_| None),
         others: state::usual_dirs(Path::new("/home/u")),
+        more_write: Vec::new(),
         programs: vec!["/tmp/tools/bin".into(), "/usr/bin".into()],
+        local: Vec::new(),
     }
 }
 

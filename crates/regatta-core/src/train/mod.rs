@@ -4,9 +4,12 @@
 //! the only step that cannot be repeated, and the intent is on disk before it.
 
 pub mod bets;
+mod guard;
 pub mod history;
 
 use serde::{Deserialize, Serialize};
+
+pub use guard::{guarded, why_guarded};
 
 use crate::attempt::Attempt;
 use crate::commit_message::commit_message;

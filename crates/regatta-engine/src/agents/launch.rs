@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use regatta_core::bounds::{Bounds, McpServer};
+use regatta_core::bounds::{Bounds, McpServer, Sandbox};
 use regatta_core::config::{Agent, AgentKind};
 use regatta_core::id::TaskId;
 
@@ -126,6 +126,8 @@ pub struct Brief<'a> {
     pub answers: bool,
     /// Whether it runs in Regatta's sandbox and reports through its door; its own sandbox is then off.
     pub door: bool,
+    /// Whether only some hosts can be reached.
+    pub limited_network: bool,
     /// Whether its work does not land: it may then push its branch and open a pull request.
     pub pull_request: bool,
     /// Whether Regatta, and so the agent, runs as root.
@@ -162,6 +164,11 @@ impl Brief<'_> {
     /// The variables that Regatta's own server needs.
     pub(super) fn own_server_vars(&self) -> &'static [&'static str] {
         if self.door { &OWN_SERVER_VARS_INSIDE } else { &OWN_SERVER_VARS }
+    }
+
+    /// Whether its sandbox keeps it from changing its lane.
+    pub(super) fn cannot_write(&self) -> bool {
+        self.read_only || self.bounds.sandbox == Some(Sandbox::ReadOnly)
     }
 
     /// Whether Regatta's own server is among its servers. A user's server with that name replaces it.

@@ -56,6 +56,7 @@ pub struct Suspicions {
     same: Option<Same>,
     refused: BTreeSet<String>,
     n_refused: u32,
+    refused_hosts: Vec<String>,
     turns: u32,
     question: Option<String>,
     /// The length of the unfinished line on each stream at the last check.
@@ -99,6 +100,7 @@ impl Suspicions {
             same: None,
             refused: BTreeSet::new(),
             n_refused: 0,
+            refused_hosts: Vec::new(),
             turns: 0,
             question: None,
             unfinished: [0; 2],
@@ -271,6 +273,20 @@ impl Suspicions {
             AgentEvent::Text { .. } | AgentEvent::Started { .. } => {}
             AgentEvent::Usage { .. } | AgentEvent::Limit { .. } => {}
         }
+    }
+
+    /// The sandbox refused a host for the first time.
+    pub(crate) fn host_refused(&mut self, host: &str) -> Vec<News> {
+        let mut news = Vec::new();
+        if self.refused_hosts.len() < MAX_OPEN {
+            self.refused_hosts.push(host.to_owned());
+        }
+        let n = self.refused_hosts.len();
+        if self.rules.denials > 0 && n >= self.rules.denials as usize {
+            let hosts = self.refused_hosts.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+            self.raise(Sign::Denials, || format!("the sandbox refused {n} hosts ({hosts})"), &mut news);
+        }
+        news
     }
 
     fn turn(&mut self, news: &mut Vec<News>) {

@@ -44,6 +44,19 @@ const BY_ANSWER: &str = "\
 When you are finished, end your answer with the line `{\"verdict\":\"pass\",\"summary\":\"<one or two sentences>\"}`. \
 Use `warn` instead of `pass` if you have reservations and `block` if the task cannot be done as asked, and say why in the summary.";
 
+/// What an agent in a sandbox has to know, or it would take a refusal for a fault of its own.
+const INSIDE: &str = "\
+You work in a sandbox. You can write this directory and the temporary directory (`$TMPDIR`), which is yours alone. \
+Your home directory is a copy: what you write there is thrown away, and keys and passwords are not in it. \
+Everything else is read-only. Package managers keep their caches in a directory of this project. \
+`regatta done`, `regatta progress` and `git commit` work as usual.";
+
+const INSIDE_READ_ONLY: &str = "\
+You work in a sandbox: only the temporary directory (`$TMPDIR`) can be written. `regatta done` works as usual.";
+
+const LIMITED_NETWORK: &str = "\
+Only some hosts can be reached. A refused host is no fault of yours: do without it, or name it in your report.";
+
 const READ_ONLY: &str =
     "This task is read-only: read and search, but change no file and run nothing that writes.";
 
@@ -68,7 +81,10 @@ pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
     };
     let branches = if brief.pull_request { one_push(&brief.task.branch()) } else { NO_PUSH.to_owned() };
     let rules = brief.reports.then(|| format!("{PLACE}{branches}\n\n{how}"));
-    let parts = [rules.as_deref(), brief.read_only.then_some(READ_ONLY)];
+    let inside =
+        (brief.door && brief.reports).then_some(if brief.cannot_write() { INSIDE_READ_ONLY } else { INSIDE });
+    let network = (brief.limited_network && brief.reports).then_some(LIMITED_NETWORK);
+    let parts = [rules.as_deref(), inside, network, brief.read_only.then_some(READ_ONLY)];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }

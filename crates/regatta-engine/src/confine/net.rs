@@ -18,8 +18,8 @@ use rustix::net::{
 use super::report::Fault;
 use super::sys;
 
-/// The port of the proxy, inside.
-pub const PROXY_PORT: u16 = 3128;
+pub use regatta_core::sandbox::hosts::PROXY_PORT;
+
 /// The most listeners that are handed over: below what the kernel passes in one message.
 pub(super) const MOST_LISTENERS: usize = 128;
 

@@ -8,30 +8,69 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
+use regatta_core::sandbox::hosts::ProxyRules;
 use regatta_core::sandbox::{Confinement, Level};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::net;
 use super::report::{Confined, Fault, Report};
 use crate::shim::handover::in_memory;
+use crate::shim::proxy::Proxy;
 
 /// The command that runs a program confined in the terminal of a person: standard streams are inherited, failures go to
 /// standard error, and the exit code is the program's. `exe` is the `regatta` binary.
 ///
-/// The returned file must live until the command was spawned.
-pub fn command(
-    exe: &Path,
-    document: &Confinement,
-    cwd: &Path,
-    argv: &[OsString],
-) -> io::Result<(Command, File)> {
+/// Only [`Foreground::status`] serves a network of its own.
+pub fn command(exe: &Path, document: &Confinement, cwd: &Path, argv: &[OsString]) -> io::Result<Foreground> {
     let file = inherited(in_memory("confinement", &serde_json::to_vec(document)?)?)?;
     let mut command = base(exe, &file, cwd);
+    let mut listeners = None;
+    if !net::ports(&document.network).is_empty() {
+        let (ours, theirs) = UnixStream::pair()?;
+        let theirs = inherited(theirs)?;
+        command.arg("--listeners").arg(number(&theirs));
+        listeners = Some((ours, theirs));
+    }
     command.arg("--").args(argv);
-    Ok((command, file))
+    Ok(Foreground { command, _document: file, listeners })
+}
+
+/// A confined command that a person waits for.
+pub struct Foreground {
+    /// The command. It must be spawned while this lives.
+    pub command: Command,
+    _document: File,
+    /// Both ends of the way on which the listeners of its network come.
+    listeners: Option<(UnixStream, UnixStream)>,
+}
+
+impl Foreground {
+    /// Runs it to its end. What it reaches from a network of its own is decided by `rules`; hosts that were refused are
+    /// recorded in `dir`.
+    pub fn status(mut self, rules: ProxyRules, dir: &Path) -> io::Result<ExitStatus> {
+        let mut child = self.command.spawn()?;
+        let proxy = match self.listeners.take() {
+            None => None,
+            Some((ours, theirs)) => {
+                drop(theirs);
+                // Readable when they are there, and when the command has ended without them.
+                while let Err(Errno::INTR) = poll(&mut [PollFd::new(&ours, PollFlags::IN)], None) {}
+                match net::receive(ours.as_fd())? {
+                    listeners if listeners.is_empty() => None,
+                    listeners => Some(Proxy::start(listeners, rules, dir)?),
+                }
+            }
+        };
+        let status = child.wait();
+        if let Some(proxy) = proxy {
+            proxy.end();
+        }
+        status
+    }
 }
 
 fn base(exe: &Path, document: &File, cwd: &Path) -> Command {

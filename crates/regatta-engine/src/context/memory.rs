@@ -1,11 +1,16 @@
 //! What an engine remembers during its life. Its copies share one memory, and a reload keeps it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 
 use crate::landing::train::TrainMemory;
+
+/// A task whose work waits for a person, at this commit.
+type Guarded = (TaskId, Option<String>);
 
 /// The memory of one engine.
 #[derive(Clone, Debug, Default)]
@@ -16,9 +21,24 @@ pub struct Memory {
     pub(crate) choosing: Arc<tokio::sync::Mutex<()>>,
     /// Lanes of settled tasks that could not be removed in time. Of one repository.
     lanes_to_retire: Arc<Mutex<BTreeSet<TaskId>>>,
+    /// Whether the user was told that the sandbox is weaker than it could be.
+    told_of_sandbox: Arc<AtomicBool>,
+    /// Work of chains that waits for a person, by task and commit.
+    told_of_guard: Arc<Mutex<BTreeSet<Guarded>>>,
 }
 
 impl Memory {
+    /// True once per commit: for the first word about work of a chain that waits for a person.
+    pub(crate) fn first_word_about_guard(&self, chain: &TaskId, head: Option<&Oid>) -> bool {
+        let mut told = self.told_of_guard.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert((chain.clone(), head.map(ToString::to_string)))
+    }
+
+    /// True once: for the first word about a weaker sandbox.
+    pub(crate) fn first_word_about_sandbox(&self) -> bool {
+        !self.told_of_sandbox.swap(true, Ordering::Relaxed)
+    }
+
     /// Lanes of settled tasks that could not be removed in time.
     pub(crate) fn lanes_to_retire(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
         self.lanes_to_retire.lock().unwrap_or_else(PoisonError::into_inner)

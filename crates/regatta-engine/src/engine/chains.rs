@@ -13,7 +13,7 @@ use regatta_core::oid::Oid;
 use regatta_core::part::{Link, Part};
 use regatta_core::plain;
 use regatta_core::state::{BlockReason, TaskState};
-use regatta_core::train::LandRequest;
+use regatta_core::train::{LandRequest, why_guarded};
 use regatta_core::verdict::Verdict;
 use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskQuery, TaskRecord};
 
@@ -170,6 +170,12 @@ impl Engine {
                     ));
                     return Ok(());
                 };
+                if let Some(path) = self.guarded(made).await? {
+                    if self.ctx.memory.first_word_about_guard(chain, head.as_ref()) {
+                        self.ctx.say(format!("{chain}: {}", why_guarded(&path, chain.as_str())));
+                    }
+                    return Ok(());
+                }
                 let operation = Operation::Land {
                     by: SPEAKER.to_owned(),
                     attempt: made.n,
@@ -185,6 +191,12 @@ impl Engine {
                 Ok(until_answered(|| store.operate(chain, &operation, &request, at)).await?)
             }
         }
+    }
+
+    /// The file of this work that only a person may land.
+    async fn guarded(&self, made: &Attempt) -> Result<Option<String>, EngineError> {
+        let (Some(base), Some(head)) = (made.base.clone(), made.head.clone()) else { return Ok(None) };
+        Ok(self.ctx.blocking(move |ctx| ctx.guarded(&base, &head)).await?)
     }
 
     /// The follow-up to a builder, from the project's template.

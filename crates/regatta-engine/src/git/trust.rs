@@ -311,6 +311,11 @@ impl TrustSnapshot {
         }
     }
 
+    /// The addresses of `origin` and of the submodules.
+    pub(crate) fn remote_urls(&self) -> impl Iterator<Item = &str> {
+        self.manifest.urls.values().map(String::as_str)
+    }
+
     /// The project's store of Git LFS.
     pub(crate) fn lfs_storage(&self) -> PathBuf {
         lfs_storage(&self.repo, self.manifest.lfs.as_deref())
@@ -329,6 +334,17 @@ impl TrustSnapshot {
     /// The location of the user's hooks.
     pub(crate) fn hooks(&self) -> Option<&HookSource> {
         self.manifest.hooks.as_ref()
+    }
+
+    /// The directory of the user's hooks below the checkout, if they are part of the repository.
+    pub(crate) fn hooks_in_repository(&self, checkout: &Path) -> Option<String> {
+        let dir = match self.hooks()? {
+            HookSource::InLane(dir) => dir.as_path(),
+            HookSource::Shared(dir) => {
+                dir.strip_prefix(checkout).ok().filter(|dir| !dir.starts_with(".git"))?
+            }
+        };
+        dir.to_str().map(str::to_owned)
     }
 
     /// The trusted hooks, each with a hash of its content.

@@ -65,8 +65,8 @@ pub(crate) async fn gate(
     let name = candidate.short();
     let dir = ctx.repository.state_dir.join("gates").join(name);
     let secrets = ctx.secrets_in_lane(&lane.task);
-    let shell =
-        Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.services.session), secrets);
+    let run_id = format!("gate.{name}.{}", ctx.services.session);
+    let shell = Shell::for_gate(ctx, &lane.path, Some(lane.git_dir()), &dir, run_id, secrets);
     let mut said = None;
     let (mut tries, mut kills, mut trouble) = (0, 0, false);
     if let Some(due) = ctx.setup_due(&lane).await? {

@@ -189,7 +189,8 @@ async fn refused_by_hook(
     let run_id = format!("push.{}.{}", new.short(), ctx.services.session);
     // It may contain a password.
     let secrets = vec![("REMOTE".to_owned(), url.clone())];
-    let shell = Shell::for_gate(ctx, &ctx.repository.checkout, &run_dir, run_id, secrets);
+    // The user's own program on their own behalf: it may need the key that pushes.
+    let shell = Shell::for_gate(ctx, &ctx.repository.checkout, None, &run_dir, run_id, secrets);
     let ran = shell.program(ctx, &program, &[remote, &url], stdin.as_bytes(), HOOK_LIMIT, stop).await;
     if ran.exit.success() {
         return Ok(None);

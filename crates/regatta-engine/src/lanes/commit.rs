@@ -12,12 +12,16 @@ use super::commit_hooks::{HookRun, InForce};
 use super::lane_head::Move;
 use super::{Hooks, Lane, Lanes, SalvageRef, message};
 use crate::git::{
-    COMMIT_HOOKS, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line, read_plain,
+    COMMIT_HOOKS, ChangeKind, GitError, Oid, Operation, Status, is_executable, oid_line, read_plain,
+    replace_file,
 };
 use crate::landing::gc::{GcGuard, GcWatch, wait_for_gc};
 
 /// Largest list of merged commits that is read.
 const MAX_HEADS: u64 = 64 << 10;
+
+/// Largest message that hooks may leave.
+const MAX_MESSAGE: u64 = 1 << 20;
 
 /// What to commit, and how.
 #[derive(Debug)]
@@ -197,8 +201,13 @@ impl Lanes {
         if let Err(output) = hooks.call("pre-commit", &[]) {
             return Ok(Err(("pre-commit", output)));
         }
-        let file = self.work.scratch_path("COMMIT_EDITMSG");
-        fs::write(&file, message::tidy(message, message)).map_err(io("write", &file))?;
+        // Where git itself has it, and where a confined hook can write. A link that the agent left there is not followed.
+        let file = if hooks.lane.own {
+            hooks.lane.git_dir.join("COMMIT_EDITMSG")
+        } else {
+            self.work.scratch_path("COMMIT_EDITMSG")
+        };
+        replace_file(&file, message::tidy(message, message).as_bytes())?;
         for (hook, args) in [
             ("prepare-commit-msg", &[file.as_os_str(), "message".as_ref()][..]),
             ("commit-msg", &[file.as_os_str()]),
@@ -208,8 +217,13 @@ impl Lanes {
                 return Ok(Err((hook, output)));
             }
         }
-        let left = fs::read(&file).map_err(io("read", &file))?;
+        // A hook runs what the agent wrote: it may have replaced the file.
+        let left = read_plain(&file, MAX_MESSAGE);
         fs::remove_file(&file).ok();
+        let left = match left {
+            Ok(left) => left.unwrap_or_default(),
+            Err(error) => return Ok(Err(("commit-msg", error.to_string()))),
+        };
         let left = message::tidy(message, &String::from_utf8_lossy(&left));
         if left.trim().is_empty() {
             return Ok(Err(("commit-msg", "the hooks left an empty message".to_owned())));

@@ -57,6 +57,7 @@ pub use index::Restored;
 pub use pool::{PoolOptions, PooledLane};
 pub use prepare::Fresh;
 pub use record::has_lane;
+pub(crate) use retire::remove_tree;
 pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
 

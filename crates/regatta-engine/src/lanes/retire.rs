@@ -213,7 +213,7 @@ impl Lanes {
 }
 
 /// Deletes a directory even if tools made parts of it read-only, as module caches are.
-pub(super) fn remove_tree(dir: &Path) -> std::io::Result<()> {
+pub(crate) fn remove_tree(dir: &Path) -> std::io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             make_writable(dir);

@@ -95,6 +95,7 @@ fn prepare(
         hold: None,
         confine: None,
         door: None,
+        proxy: None,
     })
 }
 

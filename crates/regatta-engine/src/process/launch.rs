@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use regatta_core::exit::{Exit, Limit};
 use regatta_core::sandbox::Confinement;
+use regatta_core::sandbox::hosts::ProxyRules;
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -71,6 +72,8 @@ pub struct Launch {
     pub confine: Option<Arc<Confinement>>,
     /// The agent's way to its store, if it is in a sandbox.
     pub door: Option<DoorSpec>,
+    /// The hosts that it reaches if it has a network of its own; without it, none.
+    pub proxy: Option<Arc<ProxyRules>>,
 }
 
 impl fmt::Debug for Launch {

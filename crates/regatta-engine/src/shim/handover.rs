@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 
 use regatta_core::sandbox::Confinement;
+use regatta_core::sandbox::hosts::ProxyRules;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub(crate) struct Handover<'a> {
     /// The agent's way to its store, if it is in a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) door: Option<Cow<'a, DoorSpec>>,
+    /// The hosts that it reaches from a network of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) proxy: Option<Cow<'a, ProxyRules>>,
 }
 
 impl<'a> Handover<'a> {
@@ -35,6 +39,7 @@ impl<'a> Handover<'a> {
             secrets: Cow::Borrowed(&launch.secrets),
             confine: launch.confine.as_deref().map(Cow::Borrowed),
             door: launch.door.as_ref().map(Cow::Borrowed),
+            proxy: launch.proxy.as_deref().map(Cow::Borrowed),
         }
     }
 

@@ -9,6 +9,7 @@
 pub(crate) mod args;
 pub mod door;
 pub(crate) mod handover;
+pub mod proxy;
 mod recorder;
 mod signals;
 mod supervise;
@@ -38,6 +39,7 @@ use crate::process::{Identity, MARKER, Stdin, hold, tree};
 use args::Args;
 use door::{Door, Knocks};
 use handover::Handover;
+use proxy::Proxy;
 use recorder::{Pipes, Recorder};
 use signals::Signals;
 use supervise::{Ending, Inside, Tree};
@@ -102,11 +104,13 @@ fn serve(args: &Args, ready: Ready) -> i32 {
             acknowledge(&Ack::Ended { shim });
             return code;
         }
-        Ok(Running { mut tree, agent, recorder, confined, listeners }) => {
+        Ok(Running { mut tree, agent, recorder, confined, proxy }) => {
             let cgroup = confined.as_ref().and_then(|confined| confined.cgroup.clone());
             acknowledge(&Ack::Started { shim, agent, confined });
             let ending = supervise::until_ended(args, &mut tree);
-            drop(listeners);
+            if let Some(proxy) = proxy {
+                proxy.end();
+            }
             recorder.finish();
             if let Some(cgroup) = cgroup {
                 limits::remove(&cgroup);
@@ -123,8 +127,8 @@ struct Running<'a> {
     agent: Identity,
     recorder: Recorder,
     confined: Option<Confined>,
-    /// Listeners in the agent's own network, with their ports there. Nothing is accepted from them here.
-    listeners: Vec<(u16, TcpListener)>,
+    /// Serves the listeners in the agent's own network.
+    proxy: Option<Proxy>,
 }
 
 fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
@@ -168,8 +172,14 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
         None => Ok(None),
     });
     let opened = opened.map(|door| tree.door = door);
-    let recorded =
-        opened.and_then(|()| Recorder::start(pipes, redactor, args.log_limit)).and_then(|recorder| {
+    let rules = handover.proxy.map(Cow::into_owned).unwrap_or_default();
+    let proxied = opened.and_then(|()| match listeners {
+        Some(listeners) if !listeners.is_empty() => Proxy::start(listeners, rules, &args.run_dir).map(Some),
+        _ => Ok(None),
+    });
+    let recorded = proxied
+        .and_then(|proxy| Ok((proxy, Recorder::start(pipes, redactor, args.log_limit)?)))
+        .and_then(|(proxy, recorder)| {
             let agent = Identity::of(child.id())?;
             let record = ShimRecord {
                 shim: ready.identity.clone(),
@@ -178,12 +188,10 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
                 started_at: record::now(),
                 confined: confined.clone(),
             };
-            record::store(&args.run_dir, record::SHIM, &record).map(|()| (agent, recorder))
+            record::store(&args.run_dir, record::SHIM, &record).map(|()| (agent, recorder, proxy))
         });
     match recorded {
-        Ok((agent, recorder)) => {
-            Ok(Running { tree, agent, recorder, confined, listeners: listeners.unwrap_or_default() })
-        }
+        Ok((agent, recorder, proxy)) => Ok(Running { tree, agent, recorder, confined, proxy }),
         Err(error) => {
             tree.kill();
             Err(never(format!("record the start: {error}")))

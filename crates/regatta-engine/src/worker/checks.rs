@@ -38,7 +38,7 @@ impl Worker {
         let mut clean: Option<Leased> = None;
         for (n, command) in self.claim.spec.checks.clone().into_iter().enumerate() {
             let dir = site.run_dir.join(format!("check-{}", n + 1));
-            let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &dir);
+            let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane, &dir);
             let environment = shell.fingerprint();
             if let Some(passed) = self.passed_before(&before, &command, tree, &environment) {
                 self.record.evidence.push(passed);
@@ -50,7 +50,7 @@ impl Worker {
                     Err(why) => return Ok(Some(why)),
                 }
             }
-            let place = clean.as_ref().map_or(site.lane.path.as_path(), |lane| lane.path.as_path());
+            let place = clean.as_deref().unwrap_or(&site.lane);
             let shell = Shell::for_lane(&self.ctx, &self.claim, place, &dir);
             let started = Instant::now();
             let ran = shell.run(&self.ctx, &command, limit, self.stop.clone()).await;
@@ -114,7 +114,7 @@ impl Worker {
         self.ctx.furnish(&lane, &self.claim.spec.workdir).await?;
         let Some(due) = self.ctx.setup_due(&lane).await? else { return Ok(Ok(lane)) };
         let dir = site.run_dir.join("check-setup");
-        let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
+        let shell = Shell::for_lane(&self.ctx, &self.claim, &lane, &dir);
         let limit = self.ctx.settings.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         let ran = shell.run(&self.ctx, &due.command, limit, self.stop.clone()).await;
         if ran.exit.success() {

@@ -12,6 +12,7 @@ use super::{Worker, WorkerError};
 use crate::agents::{self, AgentEvent, Ending};
 use crate::clock;
 use crate::files::end_of;
+use crate::git::read_plain;
 use crate::process::tail::Tail;
 use crate::profiles::Notebook;
 
@@ -129,14 +130,14 @@ pub(crate) fn marker_files(lane: &Path, task: &str) -> [PathBuf; 2] {
     [lane.join(format!("PARCEL_DONE-{task}.md")), lane.join(format!("REGATTA_DONE-{task}.md"))]
 }
 
+/// The size of a marker that is read.
+const MAX_MARKER: u64 = 1 << 20;
+
 /// The marker's text, if it is a plain file of reasonable size. A link could point anywhere.
 pub(crate) fn marker(lane: &Path, task: &str) -> Option<String> {
     marker_files(lane, task)
         .iter()
-        .find_map(|path| {
-            let meta = std::fs::symlink_metadata(path).ok()?;
-            (meta.is_file() && meta.len() < 1 << 20).then(|| std::fs::read(path).ok())?
-        })
+        .find_map(|path| read_plain(path, MAX_MARKER).ok().flatten())
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -7,6 +7,7 @@ mod account;
 pub mod by_hand;
 mod checks;
 mod clocks;
+mod confined;
 mod cut_short;
 mod follow_up;
 mod gather;
@@ -145,6 +146,8 @@ pub(crate) struct Worker {
     gc: GcWatch,
     /// The agent had the target itself checked out; its lane was detached from it.
     had_the_target: bool,
+    /// What the agent wrote into the settings of the user's own agents, in a sentence.
+    planted: Option<String>,
 }
 
 /// Where an attempt works, and its order.
@@ -209,7 +212,8 @@ impl Worker {
         let record = Attempt { prompt, ..record };
         let (history, next) = (Vec::new(), Choice::Unbound);
         let gc = GcWatch::new(&ctx.repository.repo.common_dir);
-        Self { ctx, claim, record, stop, meter, history, next, own_secrets, gc, had_the_target: false }
+        let (had_the_target, planted) = (false, None);
+        Self { ctx, claim, record, stop, meter, history, next, own_secrets, gc, had_the_target, planted }
     }
 
     /// Adds the secrets of its lane, and its own token if known, to those that are masked.
@@ -227,6 +231,7 @@ impl Worker {
     }
 
     async fn fresh(&mut self, token: &str) -> Result<(), WorkerError> {
+        self.can_confine()?;
         let site = self.prepare().await?;
         failpoint::reach("lane-made");
         if self.stopped().is_some() || self.meter.halted().is_some() {
@@ -331,6 +336,7 @@ impl Worker {
         exit: &Exit,
         heard: gather::Heard,
     ) -> Result<(), WorkerError> {
+        self.planted = self.leave(site).await?;
         // All of this can be repeated, up to the step that settles the task.
         let (mut patience, before) = (Patience::new(), self.record.clone());
         loop {

@@ -273,7 +273,7 @@ impl Worker {
         let Some(due) = self.ctx.setup_due(lane).await? else { return Ok(()) };
         let setup = &due.command;
         let dir = self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt).join("setup");
-        let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
+        let shell = Shell::for_lane(&self.ctx, &self.claim, lane, &dir);
         let config = &self.ctx.settings.config.lane;
         let ran =
             shell.run(&self.ctx, setup, config.setup_timeout.unwrap_or(NO_LIMIT), self.stop.clone()).await;

@@ -2,6 +2,7 @@
 
 use regatta_core::config::AgentKind;
 use regatta_core::exit::{Exit, Limit};
+use regatta_core::sandbox::settings::Network;
 use regatta_core::verdict::VerdictAdapter;
 use regatta_store::{Reported, Step};
 use std::path::Path;
@@ -14,6 +15,7 @@ use crate::notice::{Live, Notice};
 use crate::persist::until_answered;
 use crate::process::tail::{Line, Tail};
 use crate::process::{Launch, Shim, Stdin, StopRequest};
+use crate::shim::proxy::refused_hosts_file;
 use crate::{clock, failpoint, judge, radar};
 
 impl Worker {
@@ -37,6 +39,17 @@ impl Worker {
         };
         let mut environment = ctx.settings.environment.clone();
         environment.drop_store_credentials();
+        let inside = self.enter(profile, site)?;
+        if let Some(inside) = &inside {
+            ctx.go_inside(&mut environment, &inside.boxed, inside.level);
+            // Its file beside the directory would be in the copied home, and lost.
+            if let (AgentKind::Claude, [dir, ..]) =
+                (profile.kind, &ctx.state_of(profile, &spec.env).write[..])
+            {
+                environment.set("CLAUDE_CONFIG_DIR", dir.as_os_str());
+            }
+        }
+        let files_dir = inside.as_ref().map_or_else(|| site.run_dir.clone(), |inside| inside.boxed.files());
         let order = self.order(site).await?;
         let tier = self.tier(self.rounds().await?);
         let brief = Brief {
@@ -50,13 +63,14 @@ impl Worker {
             persona: spec.persona.as_deref(),
             read_only: spec.read_only,
             bounds: &spec.bounds,
-            run_dir: &site.run_dir,
+            run_dir: &files_dir,
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
             attach: ctx.settings.config.mcp.attach
                 && matches!(profile.kind, AgentKind::Claude | AgentKind::Codex),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
-            door: false,
+            door: inside.is_some(),
+            limited_network: inside.is_some() && ctx.sandbox_settings().network != Network::Open,
             pull_request: !spec.land && spec.id.is_prd(),
             is_root: rustix::process::geteuid().is_root(),
             exe: (profile.kind == AgentKind::Claude)
@@ -78,7 +92,17 @@ impl Worker {
         for (name, value) in self.git(site, |ctx, lane| ctx.repository.lanes.agent_git_env(lane)).await? {
             environment.set(name, value);
         }
-        ctx.services.worker_variables(&mut environment, &self.claim, &site.lane.path, token);
+        let door = match &inside {
+            Some(inside) => {
+                let (lane, dir) = (site.lane.path.as_path(), inside.boxed.door());
+                ctx.services.door_variables(&mut environment, &self.claim, lane, &dir);
+                Some(ctx.services.door(&self.claim, lane, token, &dir, &ctx.repository.checkout))
+            }
+            None => {
+                ctx.services.worker_variables(&mut environment, &self.claim, &site.lane.path, token);
+                None
+            }
+        };
 
         let prompt = site.run_dir.join("prompt.md");
         write_private(&prompt, &invocation.stdin)?;
@@ -104,8 +128,9 @@ impl Worker {
             grace: ctx.settings.options.grace,
             log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: Some(ctx.repository.hold_of(&self.claim.task)),
-            confine: None,
-            door: None,
+            confine: inside.as_ref().map(|inside| inside.confinement.clone()),
+            door,
+            proxy: inside.as_ref().and_then(|inside| inside.proxy.clone()),
         };
         self.note_stashes(site).await?;
         let shim = ctx.services.supervisor.launch(&launch).await?;
@@ -156,6 +181,7 @@ impl Worker {
         let mut decoder = agents::decoder_in(kind, Some(&site.lane.path));
         let mut watching = self.watch(kind, adopted.then_some(stdout.as_path())).await;
         let mut stderr_tail = Tail::open(&stderr, 0).ok();
+        let mut refused_tail = Tail::open(refused_hosts_file(&site.run_dir), 0).ok();
         let mut tail = Tail::open(&stdout, 0).map_err(|source| WorkerError::Io {
             doing: "following",
             path: stdout.clone(),
@@ -215,6 +241,7 @@ impl Worker {
                         self.heard(events);
                     }
                     self.look_up(kind, &mut notebook);
+                    self.hosts_refused(site, &mut watching).await;
                     watching.end().await;
                     return Ok(exit);
                 }
@@ -242,6 +269,10 @@ impl Worker {
                         self.suspect(site, &mut watching, news).await;
                     },
                     Err(_) => stderr_tail = None,
+                },
+                lines = next_lines(refused_tail.as_mut()) => match lines {
+                    Ok(_) => self.hosts_refused(site, &mut watching).await,
+                    Err(_) => refused_tail = None,
                 },
                 () = watching.due(decoder.open_tools() > 0) => {
                     let unfinished = [tail.unfinished(), stderr_tail.as_ref().map_or(&[][..], Tail::unfinished)];

@@ -7,7 +7,7 @@ use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::state::BlockReason;
-use regatta_core::train::LandRequest;
+use regatta_core::train::{LandRequest, why_guarded};
 use regatta_core::verdict::{Statement, Verdict};
 use regatta_store::{Outcome, Reported, Step};
 
@@ -24,6 +24,7 @@ use crate::lanes::{CommitOutcome, CommitRequest, Hooks, RetireMode, SalvageRef};
 use crate::persist::until_answered;
 use crate::process::hold;
 use crate::profiles::last_begun;
+use crate::shim::proxy::refused_hosts;
 use crate::{clock, failpoint};
 
 /// After this many lost agents of its task in a row, a lost agent is assumed to cause the loss itself.
@@ -83,12 +84,21 @@ impl Worker {
         if let Some(why) = self.sandbox_failed(site, &judgement, heard).await? {
             judgement = Judgement::Permanent(why);
         }
+        if let Some(why) = &self.planted {
+            judgement = Judgement::Permanent(why.clone());
+        }
         self.heard_of_account(&judgement, heard.rejected.as_deref()).await?;
         if matches!(heard.ending.end, AgentEnd::NoSession) {
             self.record.session = None;
         }
         if !heard.ending.denials.is_empty() {
             let text = format!("refused by the agent's own permissions: {}", heard.ending.denials.join(", "));
+            self.record.evidence.push(Evidence::Note { text });
+        }
+        let refused: Vec<String> =
+            refused_hosts(&site.run_dir).iter().map(|refused| refused.to_string()).collect();
+        if !refused.is_empty() {
+            let text = format!("refused by the sandbox: {}", refused.join("; "));
             self.record.evidence.push(Evidence::Note { text });
         }
         let halted = self.meter.halted().filter(|_| matches!(exit, Exit::Stopped { .. }));
@@ -393,7 +403,7 @@ impl Worker {
     pub(super) async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
         let summary = self.redact(summary);
         let message = commit_message(&self.claim.spec, self.claim.attempt, &summary);
-        let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &site.run_dir.join("hooks"));
+        let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane, &site.run_dir.join("hooks"));
         let (handle, stop) = (tokio::runtime::Handle::current(), self.stop.clone());
         let outcome = self
             .git(site, move |ctx, lane| {
@@ -461,8 +471,18 @@ impl Worker {
         let spec = self.claim.spec.clone();
         self.record.verdict = Some(verdict);
         self.record.summary = self.redact(&statement.summary);
-        let outcome = match &head {
-            Some(head) if spec.land => Outcome::Approve(LandRequest::new(
+        let guard = match &head {
+            Some(head) if spec.land => {
+                let (base, head) = (site.lane.base.clone(), head.clone());
+                self.blocking(move |ctx| ctx.guarded(&base, &head)).await?
+            }
+            _ => None,
+        };
+        let outcome = match (&head, guard) {
+            (Some(_), Some(path)) => {
+                Outcome::Block { reason: BlockReason::Policy, detail: why_guarded(&path, spec.id.as_str()) }
+            }
+            (Some(head), None) if spec.land => Outcome::Approve(LandRequest::new(
                 &spec,
                 &self.record,
                 (site.lane.base.clone(), head.clone()),

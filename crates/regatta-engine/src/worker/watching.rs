@@ -17,6 +17,7 @@ use crate::agents::{AgentEvent, News, Suspicions};
 use crate::clock;
 use crate::git::DiffStyle;
 use crate::persist::until_answered;
+use crate::shim::proxy::refused_hosts;
 use crate::suspicions::open_suspicions;
 
 /// One attempt being watched.
@@ -27,6 +28,8 @@ pub(super) struct Watching {
     caught_up: u64,
     /// A digest of the lane's work at the last check.
     work: Option<u64>,
+    /// The number of refused hosts that are on record.
+    refused: usize,
     /// Recorded one after the other in the background, so that following the agent never waits for the store.
     records: mpsc::UnboundedSender<EventBody>,
     recorder: JoinHandle<()>,
@@ -47,7 +50,7 @@ impl Worker {
         let suspicions =
             Suspicions::new(&self.ctx.settings.config.watch, kind, self.claim.spec.read_only, open);
         let (records, recorder) = self.recorder();
-        Watching { suspicions, begun: Instant::now(), caught_up, work: None, records, recorder }
+        Watching { suspicions, begun: Instant::now(), caught_up, work: None, refused: 0, records, recorder }
     }
 
     /// Appends what it receives. A name that is the same for every engine is the request id, so each is recorded once.
@@ -60,6 +63,7 @@ impl Worker {
                 let what = match &body {
                     EventBody::Suspected { sign, .. } => format!("suspected {sign}"),
                     EventBody::WentOn { sign } => format!("went on {sign}"),
+                    EventBody::Noted { text } => format!("noted {text}"),
                     _ => continue,
                 };
                 let request = RequestId(format!("watch {task} {attempt} {started} {what}"));
@@ -89,6 +93,18 @@ impl Worker {
             };
             let _ = watching.records.send(body);
         }
+    }
+
+    /// Records hosts that the sandbox refused since the last call.
+    pub(super) async fn hosts_refused(&self, site: &Site, watching: &mut Watching) {
+        let refused = refused_hosts(&site.run_dir);
+        for refused in refused.iter().skip(watching.refused) {
+            let _ =
+                watching.records.send(EventBody::Noted { text: format!("the sandbox refused {refused}") });
+            let news = watching.suspicions.host_refused(&refused.host);
+            self.suspect(site, watching, news).await;
+        }
+        watching.refused = refused.len();
     }
 
     /// Whether the lane's work has changed since the last check; at the first, whether there is any.

@@ -58,6 +58,7 @@ impl Scratch {
             hold: None,
             confine: None,
             door: None,
+            proxy: None,
         }
     }
 

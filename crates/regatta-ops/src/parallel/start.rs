@@ -143,6 +143,7 @@ fn command(
         answers: true,
         attach: project.config.mcp.attach && matches!(profile.kind, AgentKind::Claude | AgentKind::Codex),
         door: false,
+        limited_network: false,
         pull_request: !spec.land && spec.id.is_prd(),
         is_root: rustix::process::geteuid().is_root(),
         exe: exe.as_deref().filter(|_| profile.kind == AgentKind::Claude),

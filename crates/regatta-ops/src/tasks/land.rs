@@ -9,6 +9,7 @@ use regatta_core::part::Part;
 use regatta_core::report::landed_as;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
+use regatta_core::verdict::Verdict;
 use regatta_engine::clock;
 use regatta_engine::engine::Ended;
 use regatta_engine::git::Oid;
@@ -150,6 +151,15 @@ fn is_held_up(state: &TaskState) -> bool {
     matches!(state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. })
 }
 
+/// Whether its last attempt made good work that only a person may land.
+fn waits_for_a_person(state: &TaskState, attempts: &[Attempt]) -> bool {
+    let is_good = |attempt: &Attempt| {
+        attempt.head.is_some() && matches!(attempt.verdict, Some(Verdict::Pass | Verdict::Warn))
+    };
+    matches!(state, TaskState::Blocked { reason: BlockReason::Policy, .. })
+        && attempts.last().is_some_and(is_good)
+}
+
 /// Whether every link behind a build accepted its work.
 fn is_reviewed(task: &TaskRecord, all: &[TaskRecord]) -> bool {
     let is_link = |other: &&TaskRecord| matches!(&other.spec.part, Some(Part::Link { chain, .. }) if *chain == task.spec.id);
@@ -174,11 +184,12 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
         .about(task)
         .offering(id, [Act::Diff, Act::Accept]));
     }
-    if !is_held_up(&task.state) && (again || !matches!(task.state, TaskState::Done { .. })) {
+    let attempts = operator.store.attempts(id).await?;
+    let waits = waits_for_a_person(&task.state, &attempts);
+    if !is_held_up(&task.state) && !waits && (again || !matches!(task.state, TaskState::Done { .. })) {
         let verb = if again { "landed again" } else { "landed" };
         return Err(unfit(task, verb));
     }
-    let attempts = operator.store.attempts(id).await?;
     let work = |made: &Attempt| made.base.clone().zip(made.head.clone());
     let made = attempts.iter().rev().find_map(|attempt| Some((attempt, work(attempt)?)));
     let Some((made, (base, head))) = made else {

@@ -1,4 +1,4 @@
-//! The agents' programs: whether they are installed, their versions, logins and sandboxes.
+//! The agents' programs: whether they are installed, their versions and logins.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use regatta_core::config::{Agent, AgentKind, Origin, Profile};
 use regatta_engine::agents::find_program;
 
-use super::{Finding, login, sandbox, tested};
+use super::{Finding, login, tested};
 use crate::project::Project;
 use crate::render::shown::clean_line;
 use crate::trust::{Verdict, assess};
@@ -72,7 +72,7 @@ fn left_alone(project: &Project, name: &str, path: &Path, untrusted: &[String]) 
     in_repository.then_some("it lies inside the repository")
 }
 
-/// Checks an installed program: its version, its logins, its sandbox.
+/// Checks an installed program: its version and its logins.
 async fn look_at(
     shown: &str,
     path: &Path,
@@ -80,7 +80,7 @@ async fn look_at(
     profiles: &[Profile],
     is_wanted: bool,
 ) -> Vec<Finding> {
-    let (version, sandbox) = tokio::join!(version(path), sandbox::look(shown, path, agent));
+    let version = version(path).await;
     let mut found = vec![match version {
         Ok(version) => match tested::doubt(agent.kind, &version) {
             None => Finding::ok("agent", format!("{shown}: {version} at {}", path.display())),
@@ -92,7 +92,6 @@ async fn look_at(
     }];
     found.extend(login::look(shown, agent, profiles, is_wanted));
     found.extend(is_wanted.then(|| login::home(shown, agent)).flatten());
-    found.extend(sandbox);
     found
 }
 

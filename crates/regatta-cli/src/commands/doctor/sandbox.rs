@@ -1,73 +1,76 @@
-//! What confines an agent's commands, and whether it works on this machine.
+//! Whether this machine can confine agents: by confining a program, a commit, and an attempt to read what is hidden.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
-use regatta_core::config::{Agent, AgentKind};
+use regatta_core::sandbox::settings::Mode;
+use regatta_core::sandbox::{Level, SandboxSettings};
+use regatta_engine::sandbox::{Tried, trial};
 
 use super::Finding;
-use super::agents::ANSWER_PATIENCE;
-use crate::render::shown::clean_line;
-use regatta_ops::logins::agent_dir;
+use crate::project::{Project, this_program};
 
-/// Only codex has a sandbox that Regatta sets; it is tried with a command that writes a file where it may.
-pub(super) async fn look(shown: &str, program: &Path, agent: &Agent) -> Option<Finding> {
-    if agent.kind != AgentKind::Codex {
-        return None;
+/// Tries the sandbox that the settings lead to.
+pub(super) async fn look(project: &Project) -> Finding {
+    let settings = project.config.sandbox.clone();
+    if settings.mode == Mode::Off {
+        return Finding::warning("sandbox", "off: agents can reach everything that you can")
+            .hinted("set `sandbox: { mode: auto }` in regatta.yaml");
     }
-    Some(match works(program, agent).await {
-        Ok(()) => Finding::ok("sandbox", format!("{shown}: `sandbox: workspace` and `read-only` work here")),
-        Err(why) => {
-            let text = format!("{shown}: its sandbox does not work here: {why}");
-            let finding = Finding::warning("sandbox", text);
-            finding.hinted(
-                "tasks with `read_only` or `sandbox` cannot run commands or write; update or remove bubblewrap (codex has its own), keep CODEX_HOME out of the directory for temporary files, allow user namespaces or Landlock for this user, or remove the two keys",
-            )
-        }
-    })
-}
-
-async fn works(program: &Path, agent: &Agent) -> Result<(), String> {
-    let place = place(agent);
-    let (home, lane) = (place.join("home"), place.join("lane"));
-    for dir in [&home, &lane] {
-        std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    }
-    let asked = tokio::process::Command::new(program)
-        .args(["sandbox", "-c", "sandbox_mode=\"workspace-write\"", "--", "sh", "-c", ": >written"])
-        .env("CODEX_HOME", &home)
-        .current_dir(&lane)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let answer = match tokio::time::timeout(ANSWER_PATIENCE, asked).await {
-        Err(_) => Err(format!("it did not answer within {} s", ANSWER_PATIENCE.as_secs())),
-        Ok(Err(error)) => Err(format!("it could not be started: {error}")),
-        Ok(Ok(output)) if output.status.success() && lane.join("written").is_file() => Ok(()),
-        Ok(Ok(output)) => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            let did = if output.status.success() {
-                "did not write its file".to_owned()
-            } else {
-                format!("ended with {}", output.status)
-            };
-            Err(format!("a command in it {did}: {}", clean_line(said)))
-        }
+    let exe = match this_program() {
+        Ok(exe) => exe,
+        Err(error) => return Finding::error("sandbox", format!("this program was not found: {error}")),
     };
-    // Best effort; the directory's name says that it is doctor's.
-    drop(std::fs::remove_dir_all(&place));
-    answer
+    let tried = {
+        let (exe, settings) = (exe.clone(), settings.clone());
+        tokio::task::spawn_blocking(move || trial(&exe, &settings)).await
+    };
+    match tried.expect("trying does not panic") {
+        Ok(tried) => describe(&tried, &settings, &exe),
+        Err(why) => Finding::error("sandbox", why.clone()).hinted(what_to_do(&why, &exe)),
+    }
 }
 
-/// A directory beside the one in which codex keeps its files, because that location decides whether the sandbox works.
-/// Nothing is written into the user's own directory, and nothing in it affects the trial.
-fn place(agent: &Agent) -> PathBuf {
-    let name = format!(".regatta-doctor-{}", std::process::id());
-    let beside = agent_dir(agent).and_then(|dir| Some(dir.parent()?.join(&name)));
-    match beside {
-        Some(beside) if std::fs::create_dir(&beside).is_ok() => beside,
-        _ => std::env::temp_dir().join(name),
+fn describe(tried: &Tried, settings: &SandboxSettings, exe: &Path) -> Finding {
+    let network = settings.network.as_str();
+    let landlock = tried.landlock.map_or_else(String::new, |abi| format!(", Landlock ABI {abi}"));
+    let home = if tried.choice.copies_home { "home copied" } else { "home read-only" };
+    let weaker = tried.choice.weaker.join("; ");
+    match tried.choice.level {
+        Level::Full if tried.choice.weaker.is_empty() => {
+            Finding::ok("sandbox", format!("full: namespaces{landlock}, seccomp; {home}; network {network}"))
+        }
+        Level::Full => Finding::warning("sandbox", format!("full, {weaker}; network {network}")),
+        Level::Files | Level::Off => {
+            let text = format!("files only: {weaker}; network {network}");
+            Finding::warning("sandbox", text).hinted(what_to_do(&weaker, exe))
+        }
+    }
+}
+
+/// What to do about a machine that refuses namespaces.
+fn what_to_do(why: &str, exe: &Path) -> String {
+    if !why.contains("AppArmor") {
+        return "see docs/concepts/sandbox.md; `sandbox: { mode: off }` in regatta.yaml runs agents without a sandbox"
+            .to_owned();
+    }
+    format!(
+        "user namespaces are refused by AppArmor; to allow them to regatta, write /etc/apparmor.d/regatta:\n\
+         abi <abi/4.0>,\n\
+         include <tunables/global>\n\
+         profile regatta {} flags=(unconfined) {{\n  userns,\n}}\n\
+         and load it: sudo apparmor_parser -r /etc/apparmor.d/regatta",
+        exe.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_ubuntu_the_profile_is_printed() {
+        let text = what_to_do("AppArmor restricts user namespaces", Path::new("/opt/regatta"));
+        assert!(text.contains("profile regatta /opt/regatta flags=(unconfined)"), "{text}");
+        assert!(!what_to_do("the kernel does not have it", Path::new("/x")).contains("apparmor"));
     }
 }

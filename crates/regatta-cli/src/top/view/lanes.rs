@@ -96,7 +96,8 @@ fn line(
     let right = format!("{} {} ", pad(&span(found, now), 7), pad(&cost, 6));
     let doing = doing(found, model);
     let quiet = if found.needs_a_look() { Style::Wait } else { Style::Dim };
-    pen.text(area, &[(style, &left), (Style::Dim, &right), (quiet, &doing)]);
+    let unconfined = if found.unconfined && found.group() != Group::Over { "unconfined · " } else { "" };
+    pen.text(area, &[(style, &left), (Style::Dim, &right), (Style::Wait, unconfined), (quiet, &doing)]);
 }
 
 /// Why it needs a look, what it waits for, who holds it, what its agent is doing, or else its title.

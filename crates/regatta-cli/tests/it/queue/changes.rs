@@ -215,7 +215,7 @@ fn what_somebody_holds_is_refused_by_all_of_them() {
 
 #[test]
 fn work_that_conflicted_is_retried_in_a_fresh_lane_and_kept() {
-    let world = World::new(REGATTA);
+    let world = World::without_sandbox(REGATTA);
     // The user commits to the target while the agent changes the same file, the first time.
     let plan = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: clash\n    agent: sh\n    prompt: |\n      [ -e same.txt ] || (cd {0} && echo theirs > same.txt && git add same.txt && git commit -q -m theirs)\n      echo ours >> same.txt\n---\n",

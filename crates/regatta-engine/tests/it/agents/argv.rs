@@ -49,6 +49,7 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         attach: false,
         answers: false,
         door: false,
+        limited_network: false,
         pull_request: false,
         is_root: false,
         exe: None,

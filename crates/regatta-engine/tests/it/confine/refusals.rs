@@ -102,9 +102,9 @@ fn a_person_can_try_it_in_a_terminal() {
     let mut document = world.document(Level::Full);
     document.network = Net::None;
     let argv = ["sh", "-c", "cat work; echo x > /tmp/x; exit 7"].map(Into::into);
-    let (mut command, _file) =
+    let mut confined =
         regatta_engine::confine::command(exe(), &document, &world.path("lanes/mine"), &argv).unwrap();
-    let output = command.output().unwrap();
+    let output = confined.command.output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(7), "mine\n"));
     assert_eq!(world.read("box/tmp/x"), "x\n");
 }

@@ -1,0 +1,204 @@
+//! Boxes: one private directory per attempt or command, on the lanes' disk, gone at the end.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+use regatta_core::sandbox::BoxDirs;
+
+use crate::git::FileLock;
+use crate::lanes::remove_tree;
+
+/// The directory of all boxes, below the lanes.
+const BOXES: &str = ".box";
+/// The boxes of commands. No task has this name.
+const COMMANDS: &str = ".commands";
+
+/// Makes the box of an attempt. What a crashed start left in it is removed first.
+pub(crate) fn agent_box(lanes_root: &Path, task: &TaskId, attempt: u32) -> io::Result<BoxDirs> {
+    let root = lanes_root.join(BOXES).join(task.as_str()).join(attempt.to_string());
+    remove_box(&root)?;
+    make(&root)
+}
+
+/// The box of an attempt, without making it.
+pub(crate) fn agent_box_path(lanes_root: &Path, task: &TaskId, attempt: u32) -> PathBuf {
+    lanes_root.join(BOXES).join(task.as_str()).join(attempt.to_string())
+}
+
+/// Where the box of a task's next attempt would be, for people.
+pub(super) fn example(lanes_root: &Path, task: &str) -> PathBuf {
+    lanes_root.join(BOXES).join(task).join("N")
+}
+
+/// The box of a command, removed when the command has ended. A lock shows that its engine lives.
+pub(crate) struct CommandBox {
+    pub(crate) dirs: BoxDirs,
+    lock: PathBuf,
+    _held: FileLock,
+}
+
+impl CommandBox {
+    /// The next free one.
+    pub(crate) fn make(lanes_root: &Path) -> io::Result<Self> {
+        let dir = lanes_root.join(BOXES).join(COMMANDS);
+        for n in 1u32.. {
+            let lock = dir.join(format!("{n}.lock"));
+            private_dir(&dir)?;
+            let held = match FileLock::if_free(&lock) {
+                Ok(Some(held)) if held.is_at(&lock) => held,
+                Ok(_) => continue,
+                // The last command removed the directory in between.
+                Err(_) if !dir.exists() => continue,
+                Err(error) => return Err(io::Error::other(error)),
+            };
+            let root = dir.join(n.to_string());
+            remove_box(&root)?;
+            return Ok(Self { dirs: make(&root)?, lock, _held: held });
+        }
+        unreachable!("there are more numbers than commands")
+    }
+}
+
+impl Drop for CommandBox {
+    fn drop(&mut self) {
+        // What is left is removed when an engine starts.
+        let _ = remove_box(&self.dirs.root);
+        let _ = fs::remove_file(&self.lock);
+        remove_if_empty(self.lock.parent());
+    }
+}
+
+fn make(root: &Path) -> io::Result<BoxDirs> {
+    private_dir(root)?;
+    let dirs = BoxDirs { root: root.to_owned() };
+    for dir in dirs.all() {
+        private_dir(&dir)?;
+    }
+    Ok(dirs)
+}
+
+/// Makes a directory. Another process may remove an empty parent in between: then it is made again.
+fn private_dir(dir: &Path) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 100 => tries += 1,
+            made => return made,
+        }
+    }
+}
+
+/// Removes the directory of boxes of one owner, and that of all boxes, if nothing is in them.
+fn remove_if_empty(owner: Option<&Path>) {
+    for dir in owner.into_iter().flat_map(|owner| [Some(owner), owner.parent()]).flatten() {
+        if fs::remove_dir(dir).is_err() {
+            break;
+        }
+    }
+}
+
+/// Removes a box, whatever the agent left in it.
+pub(crate) fn remove_box(root: &Path) -> io::Result<()> {
+    match remove_tree(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    remove_if_empty(root.parent());
+    Ok(())
+}
+
+/// The tasks that have boxes.
+pub(crate) fn boxed_tasks(lanes_root: &Path) -> Vec<TaskId> {
+    let names = entries(&lanes_root.join(BOXES)).into_iter();
+    names.filter_map(|path| TaskId::parse(path.file_name()?.to_str()?).ok()).collect()
+}
+
+/// Removes boxes whose attempt or command has ended. `is_live` says whether an attempt still runs.
+pub(crate) fn remove_leftovers(lanes_root: &Path, is_live: impl Fn(&TaskId, u32) -> bool) {
+    let boxes = lanes_root.join(BOXES);
+    for owner in entries(&boxes) {
+        let name = owner.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name == COMMANDS {
+            for lock in
+                entries(&owner).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock"))
+            {
+                if let Ok(Some(_held)) = FileLock::if_free_at(&lock) {
+                    let _ = remove_box(&lock.with_extension(""));
+                    let _ = fs::remove_file(&lock);
+                }
+            }
+            remove_if_empty(Some(&owner));
+            continue;
+        }
+        let Ok(task) = TaskId::parse(&name) else { continue };
+        for attempt in entries(&owner) {
+            let n = attempt.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            if n.is_some_and(|n| !is_live(&task, n)) {
+                let _ = remove_box(&attempt);
+            }
+        }
+        remove_if_empty(Some(&owner));
+    }
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Makes the project's cache. Cargo finds the user's own settings in it, not their token.
+pub(super) fn make_cache(lanes_root: &Path, home: &Path) -> io::Result<()> {
+    let cargo = lanes_root.join(".cache").join("cargo");
+    if cargo.is_dir() {
+        return Ok(());
+    }
+    private_dir(&cargo)?;
+    let settings = home.join(".cargo").join("config.toml");
+    if settings.is_file() {
+        match std::os::unix::fs::symlink(&settings, cargo.join("config.toml")) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_private_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let task = TaskId::parse("a").unwrap();
+        let made = agent_box(dir.path(), &task, 1).unwrap();
+        assert!(made.all().iter().all(|dir| dir.is_dir()));
+        let locked = made.tmp().join("cache");
+        fs::create_dir(&locked).unwrap();
+        fs::write(locked.join("x"), "x").unwrap();
+        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
+        remove_leftovers(dir.path(), |_, n| n == 1);
+        assert!(made.root.is_dir(), "it is in use");
+        let command = CommandBox::make(dir.path()).unwrap();
+        let other = CommandBox::make(dir.path()).unwrap();
+        assert_ne!(command.dirs.root, other.dirs.root);
+        remove_leftovers(dir.path(), |_, _| false);
+        assert!(!made.root.exists() && command.dirs.root.is_dir(), "its engine lives");
+        let root = command.dirs.root.clone();
+        drop(command);
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn what_a_killed_engine_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join(".box/.commands/7");
+        fs::create_dir_all(left.join("tmp")).unwrap();
+        fs::write(left.with_extension("lock"), "").unwrap();
+        remove_leftovers(dir.path(), |_, _| true);
+        assert!(!left.exists() && !left.with_extension("lock").exists());
+    }
+}
