@@ -1,0 +1,170 @@
+//! System calls that no safe wrapper offers, because no honest program makes them this way.
+#![expect(unsafe_code, reason = "each call tries what the sandbox must refuse")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use libc::{c_long, c_ulong};
+
+/// The bit that selects the x32 calls of x86-64.
+const X32: c_long = 0x4000_0000;
+const AF_VSOCK: i32 = 40;
+const TIOCSTI: c_ulong = 0x5412;
+
+fn answer(result: c_long) -> io::Result<c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("a path without NUL")
+}
+
+/// Attaches to a process as a debugger.
+pub(crate) fn ptrace(pid: u32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    answer(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })?;
+    // SAFETY: as above.
+    unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) };
+    Ok(())
+}
+
+/// Makes a user namespace with `unshare`.
+pub(crate) fn user_namespace() -> io::Result<()> {
+    // SAFETY: this process has one thread.
+    answer(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into()).map(drop)
+}
+
+/// Makes a user namespace with `clone3`, whose flags no filter can read.
+pub(crate) fn clone3_namespace() -> io::Result<()> {
+    let mut args = [0u64; 11];
+    args[0] = libc::CLONE_NEWUSER as u64;
+    args[4] = libc::SIGCHLD as u64;
+    // SAFETY: the arguments outlive the call, and the child ends at once.
+    let child = unsafe { libc::syscall(libc::SYS_clone3, args.as_ptr(), std::mem::size_of_val(&args)) };
+    if child == 0 {
+        // SAFETY: ends the child without running anything of the parent.
+        unsafe { libc::_exit(0) };
+    }
+    answer(child).map(drop)
+}
+
+/// Mounts a file system in place, without a namespace of its own.
+pub(crate) fn mount(at: &Path) -> io::Result<()> {
+    let (at, kind) = (c_path(at), c"tmpfs");
+    // SAFETY: the strings outlive the call.
+    let result = unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) };
+    answer(result.into()).map(drop)
+}
+
+/// Types a character into a terminal.
+pub(crate) fn type_into(terminal: i32) -> io::Result<()> {
+    // SAFETY: the character outlives the call.
+    answer(unsafe { libc::ioctl(terminal, TIOCSTI, c"x".as_ptr()) }.into()).map(drop)
+}
+
+/// Sets up a ring for asynchronous calls, which no filter sees.
+pub(crate) fn io_uring() -> io::Result<()> {
+    let mut params = [0u8; 120];
+    // SAFETY: the parameters outlive the call.
+    answer(unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, params.as_mut_ptr()) }).map(drop)
+}
+
+/// Reads the session keyring, which other sessions of the user share.
+pub(crate) fn keyring() -> io::Result<()> {
+    // SAFETY: no memory is passed. 0 is KEYCTL_GET_KEYRING_ID, -3 the session's keyring.
+    answer(unsafe { libc::syscall(libc::SYS_keyctl, 0, -3, 1) }).map(drop)
+}
+
+/// Opens a socket to the host of a virtual machine.
+pub(crate) fn vsock() -> io::Result<()> {
+    socket(AF_VSOCK, libc::SOCK_STREAM)
+}
+
+/// Opens a socket that reads the network's packets.
+pub(crate) fn packets() -> io::Result<()> {
+    socket(libc::AF_PACKET, libc::SOCK_RAW)
+}
+
+fn socket(family: i32, kind: i32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    let fd = answer(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, 0) }.into())?;
+    // SAFETY: the descriptor was just opened.
+    unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
+    Ok(())
+}
+
+/// Creates a map for a program in the kernel.
+pub(crate) fn bpf() -> io::Result<()> {
+    let attributes = [1u32, 4, 4, 1, 0, 0, 0, 0];
+    // SAFETY: the attributes outlive the call.
+    let size = std::mem::size_of_val(&attributes);
+    answer(unsafe { libc::syscall(libc::SYS_bpf, 0, attributes.as_ptr(), size) }).map(drop)
+}
+
+/// Makes a device node for the first disk and opens it.
+pub(crate) fn device(at: &Path) -> io::Result<()> {
+    // SAFETY: the path outlives the call.
+    answer(unsafe { libc::mknod(c_path(at).as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(254, 0)) }.into())?;
+    std::fs::File::open(at).map(drop)
+}
+
+/// Opens a file by its handle instead of its path.
+pub(crate) fn by_handle(file: &Path, mount: &Path) -> io::Result<()> {
+    let mut handle = [0u32; 34];
+    handle[0] = 128;
+    let mut id = 0i32;
+    let path = c_path(file);
+    // SAFETY: handle and id outlive the call and have the announced size.
+    answer(unsafe {
+        libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path.as_ptr(), handle.as_mut_ptr(), &mut id, 0)
+    })?;
+    let mount = std::fs::File::open(mount)?;
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: the handle outlives the call.
+    answer(unsafe {
+        libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), handle.as_mut_ptr(), libc::O_RDONLY)
+    })
+    .map(drop)
+}
+
+/// Makes an ordinary call by its x32 number, which a filter may forget.
+pub(crate) fn x32() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    answer(unsafe { libc::syscall(X32 | libc::SYS_getpid) }).map(drop)
+}
+
+/// Sets an extended attribute.
+pub(crate) fn set_attribute(file: &Path) -> io::Result<()> {
+    let path = c_path(file);
+    // SAFETY: all strings outlive the call.
+    let result =
+        unsafe { libc::setxattr(path.as_ptr(), c"user.escape".as_ptr(), c"x".as_ptr().cast(), 1, 0) };
+    answer(result.into()).map(drop)
+}
+
+/// Attaches a segment of shared memory that another process made under this key.
+pub(crate) fn shared_memory(key: i32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    answer(unsafe { libc::shmget(key, 0, 0) }.into()).map(drop)
+}
+
+/// Makes a segment of shared memory; returns its id.
+pub(crate) fn make_shared_memory(key: i32) -> io::Result<i32> {
+    // SAFETY: no memory is passed.
+    let id = answer(unsafe { libc::shmget(key, 4096, libc::IPC_CREAT | 0o666) }.into())?;
+    Ok(i32::try_from(id).unwrap_or(-1))
+}
+
+/// Removes a segment of shared memory.
+pub(crate) fn remove_shared_memory(id: i32) {
+    // SAFETY: no memory is passed.
+    unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+}
+
+/// Sends a signal that does nothing.
+pub(crate) fn signal(pid: u32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    answer(unsafe { libc::kill(i32::try_from(pid).unwrap_or(i32::MAX), 0) }.into()).map(drop)
+}
