@@ -7,14 +7,14 @@
 //! its environment.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 
@@ -57,9 +57,14 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     if let Some(dir) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
+    // An agent inherits the descriptor: it is to hold the lock, not to write.
+    let mut access = OFlags::RDONLY;
     loop {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let flags = access | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // A network file system locks only what can be written to.
+            Err(Errno::BADF) if access == OFlags::RDONLY => access = OFlags::WRONLY | OFlags::APPEND,
             // The previous holder may have deleted the file that we opened.
             Ok(()) if is_at(&file, path) => return Ok(Some(file)),
             Ok(()) | Err(Errno::INTR) => {}
@@ -168,6 +173,8 @@ mod tests {
         assert!(!is_held(&path));
         discard(&path);
         assert!(!path.exists());
+        let mut held = lock(&dir.path().join("another")).unwrap().unwrap();
+        assert!(io::Write::write(&mut held, b"x").is_err(), "who inherits it cannot write");
     }
 
     #[test]
