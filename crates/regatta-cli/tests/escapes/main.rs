@@ -1,25 +1,35 @@
 //! Escapes: an agent tries to reach beyond its lane, through the real binary, at each level, as root and as an
-//! ordinary user. What it changed is judged from outside.
+//! ordinary user. What got through is judged from outside.
 //!
-//! This program is also the one that the agent runs (`escapes try-all FACTS`), so it has its own `main`.
+//! This program is also the one that the agent runs (`escapes try FACTS WHO`), so it has its own `main`.
 
+mod network;
+mod outside;
 mod program;
 mod scene;
 mod sys;
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use scene::{Scene, Setting, User};
+use program::TRIES;
+use scene::{Outcome, Scene, Setting, User};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let tried = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["try-all", facts] => program::try_all(Path::new(facts)),
-        ["helper", what] => program::helper(what),
-        _ => return libtest_mimic::run(&Arguments::from_args(), trials()).exit_code(),
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let tried = match words[..] {
+        ["try", facts, who, ref ids @ ..] => program::try_all(Path::new(facts), who, ids),
+        ["helper", ref what @ ..] => program::helper(what),
+        ["as", id, program, ref args @ ..] => {
+            let id = id.parse().unwrap_or(u32::MAX);
+            Err(Command::new(program).args(args).uid(id).gid(id).exec())
+        }
+        _ => return tests(),
     };
     match tried {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,39 +40,76 @@ fn main() -> ExitCode {
     }
 }
 
-/// What gets through by design: tries of the network where it is open, and what Landlock alone cannot refuse.
-const OPEN_NETWORK: &[u32] = &[40, 41];
-const FILES: &[u32] = &[40, 41, 42, 43, 44, 46, 47, 52];
+fn tests() -> ExitCode {
+    let args = Arguments::from_args();
+    let levels = scene::levels();
+    libtest_mimic::run(&args, trials(&levels)).exit_code()
+}
 
-fn trials() -> Vec<Trial> {
-    let mut trials = vec![Trial::test("without_a_sandbox_nearly_all_get_through", || {
-        let scene = Scene::new(User::Ordinary, Setting::Off);
-        let through = scene.attack();
-        // The tries are able to succeed: otherwise the other tests would prove nothing.
-        if through.len() >= 38 { Ok(()) } else { Err(Failed::from(format!("only {through:?} got through"))) }
-    })];
+/// What gets through by design where the network is the machine's.
+const OPEN: &[&str] = &["40", "41"];
+/// The same, and what Landlock alone cannot refuse.
+const FILES: &[&str] = &["40", "41", "42", "43", "44", "46", "46b", "47", "52"];
+/// What a machine without a way out refuses by itself.
+const EITHER: &[&str] = &["67i"];
+/// What succeeds on every machine without a sandbox. Otherwise the other rows would prove nothing.
+const WITHOUT: &[&str] = &[
+    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19",
+    "20", "21", "22", "23", "24", "25", "27", "28", "29b", "40", "41", "42", "43", "46", "46b", "46c", "47", "48", "50",
+    "52", "65", "71", "73",
+];
+
+fn trials(levels: &[Setting]) -> Vec<Trial> {
+    let mut trials = Vec::new();
     for user in User::available() {
-        for (setting, allowed) in [
-            (Setting::Full, OPEN_NETWORK),
-            (Setting::FullWithoutNetwork, &[]),
-            (Setting::Files, FILES),
-        ] {
-            let name = format!("{}_as_{}", setting.name(), user.name());
-            trials.push(Trial::test(name, move || held(user, setting, allowed)));
+        for setting in levels.iter().copied() {
+            let through = match setting {
+                Setting::Off => WITHOUT,
+                Setting::Files => FILES,
+                Setting::Full => OPEN,
+                Setting::FullOff | Setting::FullTrusted => &[],
+            };
+            if setting == Setting::Off && user == User::Root {
+                continue;
+            }
+            rows(user, setting, through, &mut trials);
         }
     }
     trials
 }
 
-/// Nothing outside changes, no secret is read, and only the allowed tries get through.
-fn held(user: User, setting: Setting, allowed: &[u32]) -> Result<(), Failed> {
-    let scene = Scene::new(user, setting);
-    let before = scene.outside();
-    let through = scene.attack();
-    let after = scene.outside();
-    let mut wrong: Vec<String> = scene::differences(&before, &after);
-    wrong.extend(scene.secrets_seen());
-    let unexpected = through.iter().filter(|(number, _)| !allowed.contains(number));
-    wrong.extend(unexpected.map(|(number, line)| format!("{number} got through: {line}")));
-    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+/// One row for each try; all of them are tried in one run.
+fn rows(user: User, setting: Setting, through: &'static [&'static str], trials: &mut Vec<Trial>) {
+    let outcome: Arc<OnceLock<Outcome>> = Arc::default();
+    let place = format!("{}::{}", setting.name(), user.name());
+    if setting != Setting::Off {
+        let outcome = outcome.clone();
+        let whole = Trial::test(format!("{place}::nothing_else_changed"), move || {
+            let outcome = outcome.get_or_init(|| Scene::new(user, setting).attack());
+            match outcome.differences.is_empty() {
+                true => Ok(()),
+                false => Err(Failed::from(outcome.differences.join("\n"))),
+            }
+        });
+        // First, so that the scenes are prepared side by side.
+        trials.insert(0, whole);
+    }
+    for (n, attempt) in TRIES.iter().enumerate() {
+        let expected = through.contains(&attempt.id);
+        let open = matches!(setting, Setting::Off | Setting::Files | Setting::Full);
+        if (setting == Setting::Off && !expected) || (open && EITHER.contains(&attempt.id)) {
+            continue;
+        }
+        let name = format!("{place}::{}_{}", attempt.id, attempt.what.replace([' ', ',', '/', '\''], "_"));
+        let outcome = outcome.clone();
+        trials.push(Trial::test(name, move || {
+            let outcome = outcome.get_or_init(|| Scene::new(user, setting).attack());
+            let evidence = &outcome.rows[n];
+            match (expected, &evidence.through) {
+                (true, None) => Err(Failed::from(format!("did not get through; {}", evidence.line))),
+                (false, Some(proof)) => Err(Failed::from(format!("{proof}; {}", evidence.line))),
+                _ => Ok(()),
+            }
+        }));
+    }
 }

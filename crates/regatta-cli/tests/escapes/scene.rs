@@ -1,32 +1,26 @@
 //! A prepared home with secrets, a project in it, another lane, and services outside that an agent tries to reach.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::hash::Hasher as _;
-use std::net::{TcpListener, UdpSocket};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use regatta_testkit::repo::{ScratchRepo, program, script, write};
 use regatta_testkit::world::{World, task};
 use tempfile::TempDir;
 
-use crate::program::{Facts, TRIES};
+use crate::outside::{self, Bystander, Services, Trees};
+use crate::program::{Facts, Proof, SECRET, TRIES, mark, secrets_in, service_places};
 use crate::sys;
 
 const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");
 
-/// The ordinary user of the tests: any id without rights will do.
-const ORDINARY: u32 = 1000;
+/// The ordinary user of the tests: an id that no account has.
+const ORDINARY: u32 = 61_234;
 
-/// Part of every secret of the prepared home.
-const SECRET: &str = "SECRET-OF-THE-USER";
-
-/// Tries that write to the home. Where it is copied they succeed in the copy, so only what is outside counts.
-const IN_A_COPY: &[u32] = &[1, 2, 18, 19, 42, 48, 50];
+/// The name of the task that tries.
+const AGENT: &str = "escape";
 
 /// Prints a line to standard error.
 #[expect(clippy::print_stderr, reason = "the program that an agent runs reports this way")]
@@ -45,7 +39,7 @@ impl User {
     /// Root can become anybody; an ordinary user can only be itself.
     pub(crate) fn available() -> Vec<Self> {
         if is_root() {
-            return vec![User::Root, User::Ordinary];
+            return vec![User::Ordinary, User::Root];
         }
         say("escapes: not root, so they are tried as an ordinary user only");
         vec![User::Ordinary]
@@ -54,7 +48,7 @@ impl User {
     pub(crate) fn name(self) -> &'static str {
         match self {
             User::Root => "root",
-            User::Ordinary => "ordinary_user",
+            User::Ordinary => "ordinary",
         }
     }
 }
@@ -65,7 +59,22 @@ pub(crate) enum Setting {
     Off,
     Files,
     Full,
-    FullWithoutNetwork,
+    FullOff,
+    FullTrusted,
+}
+
+/// The settings that this machine can be tested with. What is missing is said.
+pub(crate) fn levels() -> Vec<Setting> {
+    let mut levels = vec![Setting::Off, Setting::Files];
+    let scene = World::new(REGATTA);
+    scene.config("sandbox: { mode: full }\n");
+    let ran = scene.regatta(["sandbox", "show"]);
+    if ran.code == 0 {
+        levels.extend([Setting::Full, Setting::FullOff, Setting::FullTrusted]);
+    } else {
+        say(&format!("escapes: this machine does not have the level full: {}", ran.shown()));
+    }
+    levels
 }
 
 impl Setting {
@@ -74,16 +83,22 @@ impl Setting {
             Setting::Off => "off",
             Setting::Files => "files",
             Setting::Full => "full",
-            Setting::FullWithoutNetwork => "full_without_network",
+            Setting::FullOff => "full_network_off",
+            Setting::FullTrusted => "full_network_trusted",
         }
     }
 
-    fn config(self) -> &'static str {
+    fn config(self, tcp: u16) -> String {
         match self {
-            Setting::Off => "sandbox: { mode: off }\n",
-            Setting::Files => "sandbox: { mode: auto }\n",
-            Setting::Full => "sandbox: { mode: full }\n",
-            Setting::FullWithoutNetwork => "sandbox: { mode: full, network: off }\n",
+            Setting::Off => "sandbox: { mode: off }\n".into(),
+            Setting::Files => "sandbox: { mode: auto }\n".into(),
+            Setting::Full => "sandbox: { mode: full }\n".into(),
+            Setting::FullOff => "sandbox: { mode: full, network: off }\n".into(),
+            Setting::FullTrusted => {
+                // A name that leads back to this machine.
+                let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+                format!("sandbox: {{ mode: full, network: trusted, hosts: ['{}:{tcp}'] }}\n", name.trim())
+            }
         }
     }
 
@@ -91,7 +106,7 @@ impl Setting {
         match self {
             Setting::Off => "off",
             Setting::Files => "files",
-            Setting::Full | Setting::FullWithoutNetwork => "full",
+            Setting::Full | Setting::FullOff | Setting::FullTrusted => "full",
         }
     }
 }
@@ -100,285 +115,359 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// What came of one try.
+pub(crate) struct Row {
+    /// What shows that it got through.
+    pub(crate) through: Option<String>,
+    /// What it said itself.
+    pub(crate) line: String,
+}
+
+/// What came of all tries, in their order.
+pub(crate) struct Outcome {
+    pub(crate) rows: Vec<Row>,
+    /// What changed outside that no try is meant to change.
+    pub(crate) differences: Vec<String>,
+}
+
 /// A world in which an agent tries to escape.
 pub(crate) struct Scene {
-    world: World,
+    pub(crate) world: World,
     setting: Setting,
-    home: TempDir,
-    facts: Facts,
-    /// Lives outside with a secret in its environment.
-    bystander: Child,
+    /// The id to become, if this is not the one.
+    becomes: Option<u32>,
+    pub(crate) home: PathBuf,
+    pub(crate) facts: Facts,
+    services: Services,
+    bystanders: [Bystander; 3],
     shared_memory: i32,
     run_dir: Option<PathBuf>,
-    _listening: (UnixListener, Option<UnixListener>, UnixListener, UnixDatagram, TcpListener),
+    _dir: TempDir,
 }
 
 impl Scene {
     pub(crate) fn new(user: User, setting: Setting) -> Self {
-        let home = tempfile::Builder::new().prefix("regatta-escape-").tempdir().unwrap();
-        let at = home.path().canonicalize().unwrap();
-        prepare_home(&at);
-        let mut world = World::around(REGATTA, ScratchRepo::below(&at));
-        world.config(setting.config());
-        let exe = at.join("bin/regatta");
-        fs::create_dir_all(at.join("bin")).unwrap();
-        program(Path::new(REGATTA), &exe);
-        program(&std::env::current_exe().unwrap(), &at.join("bin/escape"));
-        world.env("HOME", &at).env("XDG_CONFIG_HOME", at.join(".config"));
-        if setting == Setting::Files {
-            world.env("REGATTA_TEST_SANDBOX", "no-userns");
-        }
-        for name in ["SSH_AUTH_SOCK", "DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "KUBECONFIG"] {
-            world.env(name, at.join("run/desktop"));
-        }
-        let ordinary = user == User::Ordinary && is_root();
-        world.use_program(&exe);
-        if ordinary {
-            let wrapper = at.join("bin/as-user");
-            let ids = format!("--reuid={ORDINARY} --regid={ORDINARY} --clear-groups");
-            script(&wrapper, &format!("exec setpriv {ids} '{}' \"$@\"", exe.display()));
-            world.use_program(&wrapper);
-        }
-
-        let run_dir = is_root().then(|| PathBuf::from(format!("/run/regatta-escape-{}", unique(&at))));
-        let (services, facts, shared_memory, bystander) = services(&at, &world, run_dir.as_deref(), ordinary);
-        write(&at.join("facts.json"), serde_json::to_vec(&facts).unwrap());
-        if ordinary {
-            give_to(ORDINARY, &at);
-            run_dir.iter().for_each(|dir| give_to(ORDINARY, dir));
-            give_to(ORDINARY, &facts.shm);
-        }
-        let scene = Self {
+        let becomes = (user == User::Ordinary && is_root()).then_some(ORDINARY);
+        let dir = directory();
+        let home = dir.path().canonicalize().unwrap();
+        prepare_home(&home);
+        let world = World::around(REGATTA, ScratchRepo::below(&home));
+        let services = Services::default();
+        let unique = home.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let run_dir = is_root().then(|| PathBuf::from(format!("/run/{unique}")));
+        let bystanders = [0; 3].map(|_| Bystander::start(becomes));
+        let facts = facts(&home, &world, &services, run_dir.as_deref(), &bystanders, &unique, setting, becomes);
+        let mut scene = Self {
+            shared_memory: sys::make_shared_memory(facts.shm_key).unwrap(),
             world,
             setting,
+            becomes,
             home,
             facts,
-            bystander,
-            shared_memory,
+            services,
+            bystanders,
             run_dir,
-            _listening: services,
+            _dir: dir,
         };
-        // A failed task keeps its lane: the other lane.
-        let other = scene.world.plan(&task("other", "", &format!("echo {SECRET} >theirs.txt; exit 1")));
-        if ordinary {
-            give_to(ORDINARY, &other);
-        }
-        scene.world.run(&other, &[]).exited(1);
-        assert!(scene.facts.other_lane.join("theirs.txt").exists(), "the other lane was kept");
+        scene.prepare();
         scene
     }
 
-    /// Runs every try in the lane of a task; returns those that got through, and their lines.
-    pub(crate) fn attack(&self) -> BTreeMap<u32, String> {
-        let bin = self.home.path().canonicalize().unwrap();
-        let (escape, facts) = (bin.join("bin/escape"), bin.join("facts.json"));
-        let line = format!("'{}' try-all '{}'", escape.display(), facts.display());
-        let plan = self.world.plan(&task("escape", "land: false", &line));
-        let ran = self.world.run(&plan, &[]);
-        let said = format!("{}{}", ran.stdout, ran.stderr);
-        let logs = self.world.regatta(["logs", "escape"]);
-        let report = self.report();
-        assert_eq!(
-            report.lines().count(),
-            TRIES.len(),
-            "every try has a line:\n{report}\n{said}\n{}{}",
-            logs.stdout,
-            logs.stderr
-        );
-        let attempt = &self.world.task("escape")["attempts"][0];
-        assert_eq!(attempt["sandbox"], self.setting.level(), "{attempt}");
-        let copied = matches!(self.setting, Setting::Full | Setting::FullWithoutNetwork);
-        report
-            .lines()
-            .filter_map(|line| {
-                let (number, rest) = line.split_once(' ')?;
-                let number = number.parse().ok()?;
-                let counts = rest.starts_with("THROUGH") && !(copied && IN_A_COPY.contains(&number));
-                counts.then(|| (number, rest.to_owned()))
+    fn prepare(&mut self) {
+        let (home, facts) = (self.home.clone(), self.facts.clone());
+        for name in ["mode", "time", "attribute", "length"] {
+            for path in crate::program::both(&facts, name) {
+                write(&path, "as it was\n");
+            }
+        }
+        self.world.repo().commit_all("files");
+        self.world.config(&self.setting.config(facts.tcp));
+        fs::create_dir_all(home.join("bin")).unwrap();
+        let (exe, escape) = (home.join("bin/regatta"), self.escape());
+        program(Path::new(REGATTA), &exe);
+        program(&std::env::current_exe().unwrap(), &escape);
+        self.world.use_program(&exe);
+        if let Some(id) = self.becomes {
+            let wrapper = home.join("bin/as-user");
+            script(&wrapper, &format!("exec '{}' as {id} '{}' \"$@\"", escape.display(), exe.display()));
+            self.world.use_program(&wrapper);
+        }
+        // The judgement is worth nothing if tests may write beside the repository.
+        self.world.env("REGATTA_TEST_SANDBOX_WRITE", "");
+        self.world.env("HOME", &home).env("XDG_CONFIG_HOME", home.join(".config"));
+        if self.setting == Setting::Files {
+            self.world.env("REGATTA_TEST_SANDBOX", "no-userns");
+        }
+        let desktop = ["SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "GPG_AGENT_INFO"];
+        for name in desktop.into_iter().chain(["DBUS_SESSION_BUS_ADDRESS", "KUBECONFIG", "DOCKER_HOST"]) {
+            self.world.env(name, format!("/{SECRET}desktop"));
+        }
+        write(&home.join("facts.json"), serde_json::to_vec(&facts).unwrap());
+        self.give_away();
+        // A failed task keeps its lane: the other lane.
+        self.run(&task("other", "", &format!("echo {SECRET}lane >theirs.txt; exit 1 # {SECRET}store")), 1);
+        assert!(facts.other_lane.join("theirs.txt").exists(), "the other lane was kept");
+        assert!(facts.other_admin.join("HEAD").exists(), "the other lane is registered");
+    }
+
+    /// Gives everything to the user who runs Regatta.
+    fn give_away(&self) {
+        let Some(id) = self.becomes else { return };
+        for path in [Some(&self.home), self.run_dir.as_ref(), Some(&self.facts.shm), Some(&self.facts.tmp)] {
+            let Some(path) = path else { continue };
+            let status = Command::new("chown").args(["-R", &format!("{id}:{id}"), "--"]).arg(path).status();
+            assert!(status.is_ok_and(|status| status.success()), "chown {}", path.display());
+        }
+        if let Some((program, file)) = &self.facts.set_uid {
+            let status = Command::new("chown").args(["0:0", "--"]).args([program, file]).status();
+            assert!(status.is_ok_and(|status| status.success()), "chown {}", program.display());
+            fs::set_permissions(program, fs::Permissions::from_mode(0o4755)).unwrap();
+            fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+
+    /// This program, where the agent finds it.
+    pub(crate) fn escape(&self) -> PathBuf {
+        self.home.join("bin/escape")
+    }
+
+    /// The command line with which this program tries.
+    pub(crate) fn tries(&self, who: &str, ids: &[&str]) -> String {
+        let facts = self.home.join("facts.json");
+        format!("'{}' try '{}' {who} {}", self.escape().display(), facts.display(), ids.join(" "))
+    }
+
+    /// Runs tasks of the agent `sh`.
+    pub(crate) fn run(&self, tasks: &str, code: i32) {
+        let plan = self.world.plan(tasks);
+        if let Some(id) = self.becomes {
+            std::os::unix::fs::chown(&plan, Some(id), Some(id)).unwrap();
+        }
+        let ran = self.world.run(&plan, &["--no-dashboard"]);
+        assert_eq!(ran.code, code, "{}", ran.shown());
+    }
+
+    /// Runs every try in the lane of a task, and judges.
+    pub(crate) fn attack(mut self) -> Outcome {
+        let before = self.outside();
+        // It fails, so that its lane is kept.
+        self.run(&task(AGENT, "", &format!("{}; exit 1", self.tries("agent", &[]))), 1);
+        let after = self.outside();
+        let report = fs::read_to_string(self.facts.lanes.join(AGENT).join("tries-agent.txt")).unwrap_or_default();
+        let logs = self.world.regatta(["logs", AGENT]);
+        assert_eq!(report.lines().count(), TRIES.len(), "a line for each:\n{report}\n{}", logs.shown());
+        let task = self.world.task(AGENT);
+        assert_eq!(task["attempts"][0]["sandbox"], self.setting.level(), "the attempt says its level: {task:#}");
+        let marked = outside::text_of(&self.marked());
+        let known: BTreeSet<PathBuf> = TRIES
+            .iter()
+            .filter_map(|attempt| match attempt.proof {
+                Proof::Changed(paths) => Some(paths(&self.facts)),
+                _ => None,
             })
-            .collect()
+            .flatten()
+            .collect();
+        let rows = TRIES.iter().zip(report.lines()).map(|(attempt, line)| {
+            let through = self.judge(&attempt.proof, attempt.id, line, &marked, &before, &after);
+            Row { through, line: line.chars().take(400).collect() }
+        });
+        let rows = rows.collect();
+        // Landlock alone does not refuse a change of mode, time or attribute: those tries have their rows.
+        let details = self.setting != Setting::Files;
+        Outcome { rows, differences: outside::differences(&before, &after, &known, details) }
     }
 
-    fn report(&self) -> String {
-        let shown = self.world.repo().try_git(self.world.root(), &["show", "regatta/escape:tries.txt"]);
-        String::from_utf8_lossy(&shown.stdout).into_owned()
+    fn judge(
+        &mut self,
+        proof: &Proof,
+        id: &str,
+        line: &str,
+        marked: &str,
+        before: &Trees,
+        after: &Trees,
+    ) -> Option<String> {
+        let mark = mark("agent", id);
+        match proof {
+            Proof::Mark => marked.contains(&mark).then(|| "its mark is outside".to_owned()),
+            Proof::Secret(names) => {
+                let read = secrets_in(line.as_bytes());
+                let found = read.into_iter().find(|secret| {
+                    names.iter().any(|name| *name == "*" || *secret == format!("{SECRET}{name}"))
+                });
+                found.map(|secret| format!("it read {secret}"))
+            }
+            Proof::Heard => self.services.heard().contains(&mark).then(|| "a service heard it".to_owned()),
+            Proof::Ended(n) => {
+                self.bystanders[n + 1].has_ended().then(|| "it ended a process outside".to_owned())
+            }
+            Proof::Changed(paths) => {
+                let changed = paths(&self.facts).into_iter().find(|path| before.get(path) != after.get(path));
+                changed.map(|path| format!("{} changed", path.display()))
+            }
+            Proof::Claim => line.contains(" REACHED ").then(|| "it says so".to_owned()),
+        }
     }
 
-    /// Secrets that a try printed.
-    pub(crate) fn secrets_seen(&self) -> Vec<String> {
-        let report = self.report();
-        let lines = report.lines().filter(|line| line.contains(SECRET));
-        // Shared memory and sockets are judged by their own tries.
-        lines.map(|line| format!("a secret was read: {line}")).collect()
+    /// Everywhere that marks are looked for: all but the agent's own lane.
+    fn marked(&self) -> Vec<PathBuf> {
+        let mut places = service_places(&self.facts);
+        places.extend([self.facts.shm.clone(), self.facts.tmp.clone(), self.facts.lanes.join("mark")]);
+        places.extend([self.facts.other_lane.clone(), self.facts.other_admin.clone()]);
+        places.extend(["regatta.db", "planted"].map(|name| self.facts.project.join(".regatta").join(name)));
+        places.push(self.facts.project.with_file_name("beside"));
+        for dir in [&self.home, &self.facts.project, &self.facts.project.join(".git")] {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+            let own = [&self.world.repo().outside(), &self.facts.project.join(".regatta"), &self.home.join("bin")];
+            places.extend(entries.filter(|path| !own.contains(&path) && !path.ends_with(".git")));
+        }
+        places.retain(|path| !path.ends_with("worktrees"));
+        places
     }
 
     /// Everything outside the lane that must stay as it is.
-    pub(crate) fn outside(&self) -> BTreeMap<PathBuf, String> {
-        // Landlock alone does not refuse a change of mode, time or attribute.
-        let details = self.setting != Setting::Files;
-        let mut seen = BTreeMap::new();
-        let home = self.home.path().canonicalize().unwrap();
-        let base = self.world.repo().outside();
-        for entry in fs::read_dir(&home).unwrap().flatten() {
-            if entry.path() != base {
-                fingerprint(&entry.path(), details, &mut seen);
-            }
+    fn outside(&self) -> Trees {
+        let mut seen = Trees::new();
+        let git = self.facts.project.join(".git");
+        // Regatta's own: the store, the lanes' registrations, the branches of tasks.
+        let own = ["worktrees", "refs/regatta", "refs/heads/regatta", "regatta", "gc.pid", "logs", "packed-refs"];
+        let mut leave_out: Vec<PathBuf> = own.iter().map(|name| git.join(name)).collect();
+        leave_out.push(self.facts.project.join(".regatta"));
+        leave_out.extend([git.clone(), git.join("refs"), git.join("objects")]);
+        leave_out.extend([self.world.repo().outside(), self.home.clone()]);
+        leave_out.push(self.home.join(".local/state"));
+        for entry in fs::read_dir(&self.home).unwrap().flatten() {
+            outside::look(&entry.path(), &leave_out, &mut seen);
         }
-        let root = self.world.root();
-        for entry in fs::read_dir(root).unwrap().flatten() {
-            if entry.file_name() != ".git" && entry.file_name() != ".regatta" {
-                fingerprint(&entry.path(), details, &mut seen);
-            }
+        for entry in fs::read_dir(&self.facts.project).unwrap().flatten() {
+            outside::look(&entry.path(), &leave_out, &mut seen);
         }
         for name in ["config", "HEAD", "hooks", "info", "refs/heads/main", "objects/info"] {
-            fingerprint(&root.join(".git").join(name), details, &mut seen);
+            outside::look(&git.join(name), &leave_out, &mut seen);
         }
-        fingerprint(&self.facts.other_lane, details, &mut seen);
-        fingerprint(&self.facts.other_admin.join("HEAD"), details, &mut seen);
-        fingerprint(&self.facts.shm, details, &mut seen);
+        for path in self.facts.objects.iter().chain([&self.facts.other_lane, &self.facts.shm, &self.facts.tmp]) {
+            outside::look(path, &[], &mut seen);
+        }
+        outside::look(&self.facts.other_admin.join("HEAD"), &[], &mut seen);
         // Objects may be added, not changed: git itself checks the content of all.
-        let checked = self.world.repo().try_git(root, &["fsck", "--full"]);
-        seen.insert("git fsck".into(), format!("{:?}", checked.status.code()));
-        let store = fs::read(root.join(".regatta/regatta.db")).unwrap_or_default();
-        let spoilt = store.windows(9).any(|part| part == b"# ESCAPED");
-        seen.insert("the store".into(), format!("spoilt: {spoilt}"));
+        let mut check = Command::new("git");
+        check.args(["-c", "safe.directory=*", "fsck", "--full", "--no-dangling"]).current_dir(&self.facts.project);
+        let checked = check.output().unwrap();
+        let content = format!("{:?} {}", checked.status.code(), String::from_utf8_lossy(&checked.stderr));
+        seen.insert("git fsck".into(), outside::Seen { content, details: String::new() });
         seen
     }
 }
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        let _ = self.bystander.kill();
-        let _ = self.bystander.wait();
         sys::remove_shared_memory(self.shared_memory);
         let _ = fs::remove_file(&self.facts.shm);
+        let _ = fs::remove_file(&self.facts.tmp);
+        for place in service_places(&self.facts) {
+            let _ = fs::remove_file(place);
+        }
         if let Some(dir) = &self.run_dir {
             let _ = fs::remove_dir_all(dir);
         }
     }
 }
 
-/// What changed, was added or is gone.
-pub(crate) fn differences(before: &BTreeMap<PathBuf, String>, after: &BTreeMap<PathBuf, String>) -> Vec<String> {
-    let paths: BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
-    let changed = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
-    changed
-        .map(|path| format!("{} changed: {:?} → {:?}", path.display(), before.get(path), after.get(path)))
-        .collect()
+/// Below the build directory if everybody may go there: `/tmp` is special to a sandbox, and a home is seldom there.
+fn directory() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("escape-");
+    let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let _ = fs::create_dir_all(build);
+    let is_open = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.permissions().mode() & 0o5 == 0o5);
+    let dir = if build.ancestors().all(is_open) { builder.tempdir_in(build) } else { builder.tempdir() };
+    dir.unwrap()
 }
 
 fn prepare_home(home: &Path) {
-    for secret in [
-        ".ssh/id_ed25519",
-        ".aws/credentials",
-        ".netrc",
-        ".config/gh/hosts.yml",
-        ".gnupg/private-keys-v1.d/key",
-        ".kube/config",
-        ".docker/config.json",
-        ".git-credentials",
-        ".cargo/credentials.toml",
+    for (path, name) in [
+        (".ssh/id_ed25519", "id_ed25519"),
+        (".ssh/id_linked", "id_linked"),
+        (".ssh/id_root", "id_root"),
+        (".ssh/id_handle", "id_handle"),
+        (".aws/credentials", "aws"),
+        (".netrc", "netrc"),
+        (".config/gh/hosts.yml", "gh"),
+        (".gnupg/private-keys-v1.d/key", "gnupg"),
+        (".kube/config", "kube"),
+        (".docker/config.json", "docker"),
+        (".git-credentials", "git"),
+        (".cargo/credentials.toml", "cargo"),
+        (".codex/auth.json", "codex"),
+        (".claude/.credentials.json", "claude"),
+        (".config/regatta/config.yaml", "regatta"),
+        (".local/state/regatta/record", "state"),
+        (".bash_history", "history"),
     ] {
-        write(&home.join(secret), format!("{SECRET} {secret}\n"));
+        write(&home.join(path), format!("# {SECRET}{name}\n"));
     }
-    for ordinary in [".bashrc", ".cache/x", ".cargo/registry/x", ".local/bin/tool", ".claude/settings.json"] {
-        write(&home.join(ordinary), "{}\n");
+    for ordinary in [".bashrc", ".profile", ".zshrc", ".cache/x", ".cargo/registry/x", ".local/bin/tool"] {
+        write(&home.join(ordinary), "# as it was\n");
     }
     fs::create_dir_all(home.join("run")).unwrap();
 }
 
-type Services = (UnixListener, Option<UnixListener>, UnixListener, UnixDatagram, TcpListener);
-
-fn services(
+#[expect(clippy::too_many_arguments, reason = "everything that the tries need to know")]
+fn facts(
     home: &Path,
     world: &World,
+    services: &Services,
     run_dir: Option<&Path>,
-    ordinary: bool,
-) -> (Services, Facts, i32, Child) {
-    let stream = home.join("run/service.sock");
-    let datagram = home.join("run/datagram.sock");
+    bystanders: &[Bystander; 3],
+    unique: &str,
+    setting: Setting,
+    becomes: Option<u32>,
+) -> Facts {
+    let (stream, datagram) = (home.join("run/stream.sock"), home.join("run/datagram.sock"));
+    services.unix(&stream);
+    services.datagrams(&datagram);
     let stream_in_run = run_dir.map(|dir| {
         fs::create_dir_all(dir).unwrap();
-        dir.join("service.sock")
+        dir.join("stream.sock")
     });
-    let abstract_name = format!("regatta-escape-{}", unique(home));
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (tcp_port, udp_port) = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
-    // Answers one datagram; ends with the test program otherwise.
-    std::thread::spawn(move || {
-        if let Ok((_, from)) = udp.recv_from(&mut [0; 16]) {
-            let _ = udp.send_to(b"got it", from);
-        }
+    stream_in_run.iter().for_each(|path| services.unix(path));
+    services.abstract_unix(unique);
+    let (shm, tmp) = (PathBuf::from(format!("/dev/shm/{unique}")), PathBuf::from(format!("/tmp/{unique}")));
+    write(&shm, format!("{SECRET}shm\n"));
+    write(&tmp, format!("{SECRET}tmp\n"));
+    let set_uid = becomes.map(|_| {
+        let (cat, file) = (home.join("bin/cat"), home.join("of-root"));
+        fs::create_dir_all(home.join("bin")).unwrap();
+        program(Path::new("/bin/cat"), &cat);
+        write(&file, format!("{SECRET}of-root\n"));
+        (cat, file)
     });
-    let listening = (
-        UnixListener::bind(&stream).unwrap(),
-        stream_in_run.as_ref().map(|path| UnixListener::bind(path).unwrap()),
-        UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap(),
-        UnixDatagram::bind(&datagram).unwrap(),
-        tcp,
-    );
-    let shm = PathBuf::from(format!("/dev/shm/{abstract_name}"));
-    write(&shm, format!("{SECRET} shm\n"));
-    let shm_key = i32::try_from(std::process::id() % 100_000).unwrap() * 100 + i32::from(tcp_port % 100);
-    let shared_memory = sys::make_shared_memory(shm_key).unwrap();
-    let mut bystander = Command::new("sleep");
-    if ordinary {
-        bystander = Command::new("setpriv");
-        let id = ORDINARY.to_string();
-        bystander.args(["--reuid", &id, "--regid", &id, "--clear-groups", "sleep"]);
-    }
-    bystander.arg("600").env_clear().env("PATH", "/usr/bin:/bin").env("TOKEN", SECRET);
-    let bystander = bystander.stdin(Stdio::null()).spawn().unwrap();
-    let facts = Facts {
+    let object = |content: &str| {
+        world.repo().write("loose", content);
+        let id = world.repo().git(["hash-object", "-w", "loose"]);
+        fs::remove_file(world.root().join("loose")).unwrap();
+        world.root().join(".git/objects").join(&id[..2]).join(&id[2..])
+    };
+    let tcp = services.tcp();
+    Facts {
+        confined: setting != Setting::Off,
         home: home.to_owned(),
         project: world.root().to_owned(),
         lanes: world.lanes(),
         other_lane: world.lanes().join("other"),
         other_admin: world.root().join(".git/worktrees/regatta-other"),
-        pid: bystander.id(),
+        bystander: bystanders[0].pid(),
+        victims: [bystanders[1].pid(), bystanders[2].pid()],
         stream,
         stream_in_run,
         datagram,
-        abstract_name,
-        tcp: tcp_port,
-        udp: udp_port,
+        abstract_name: unique.to_owned(),
+        tcp,
+        udp: services.udp(),
         shm,
-        shm_key,
-    };
-    (listening, facts, shared_memory, bystander)
-}
-
-fn unique(home: &Path) -> String {
-    home.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Changes the owner of a tree.
-fn give_to(owner: u32, path: &Path) {
-    let status = Command::new("chown").args(["-R", &format!("{owner}:{owner}"), "--"]).arg(path).status();
-    assert!(status.is_ok_and(|status| status.success()), "chown {}", path.display());
-}
-
-/// The content of a tree; with `details` also mode, owner, times and attributes.
-fn fingerprint(path: &Path, details: bool, seen: &mut BTreeMap<PathBuf, String>) {
-    let Ok(meta) = fs::symlink_metadata(path) else { return };
-    let mut line = format!("{:o}", meta.mode() & 0o170_000);
-    if details {
-        // The change time also betrays a changed attribute.
-        line += &format!(" {:o} {}:{}", meta.mode(), meta.uid(), meta.gid());
-        if meta.is_file() {
-            let times = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
-            line += &format!(" {times:?}");
-        }
+        tmp,
+        shm_key: i32::from(tcp) + 0x5ec0_0000,
+        objects: [object("one"), object("two")],
+        handle: sys::handle_of(&home.join(".ssh/id_handle")).unwrap_or_default(),
+        set_uid,
     }
-    if meta.is_dir() {
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            fingerprint(&entry.path(), details, seen);
-        }
-    } else if meta.is_file() {
-        let mut hash = std::hash::DefaultHasher::new();
-        hash.write(&fs::read(path).unwrap_or_default());
-        line += &format!(" {} links, {:x}", meta.nlink(), hash.finish());
-    }
-    seen.insert(path.to_owned(), line);
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -21,13 +22,10 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("a path without NUL")
 }
 
-/// Attaches to a process as a debugger.
+/// Attaches to a process as a debugger, so that it ends with this one.
 pub(crate) fn ptrace(pid: u32) -> io::Result<()> {
     // SAFETY: no memory is passed.
-    answer(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })?;
-    // SAFETY: as above.
-    unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) };
-    Ok(())
+    answer(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, libc::PTRACE_O_EXITKILL) }).map(drop)
 }
 
 /// Makes a user namespace with `unshare`.
@@ -110,9 +108,12 @@ pub(crate) fn device(at: &Path) -> io::Result<()> {
     std::fs::File::open(at).map(drop)
 }
 
-/// Opens a file by its handle instead of its path.
-pub(crate) fn by_handle(file: &Path, mount: &Path) -> io::Result<()> {
-    let mut handle = [0u32; 34];
+/// The longest handle, in words, with its length and its type before it.
+const HANDLE: usize = 34;
+
+/// The handle of a file, which leads to it without a path.
+pub(crate) fn handle_of(file: &Path) -> io::Result<Vec<u32>> {
+    let mut handle = vec![0u32; HANDLE];
     handle[0] = 128;
     let mut id = 0i32;
     let path = c_path(file);
@@ -120,13 +121,20 @@ pub(crate) fn by_handle(file: &Path, mount: &Path) -> io::Result<()> {
     answer(unsafe {
         libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path.as_ptr(), handle.as_mut_ptr(), &mut id, 0)
     })?;
-    let mount = std::fs::File::open(mount)?;
-    use std::os::fd::AsRawFd as _;
-    // SAFETY: the handle outlives the call.
-    answer(unsafe {
-        libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), handle.as_mut_ptr(), libc::O_RDONLY)
-    })
-    .map(drop)
+    Ok(handle)
+}
+
+/// Opens a file by its handle; `beside` is anything on the same disk.
+pub(crate) fn by_handle(handle: &[u32], beside: &Path) -> io::Result<std::fs::File> {
+    let mut handle = handle.to_vec();
+    handle.resize(HANDLE, 0);
+    let beside = std::fs::File::open(beside)?;
+    // SAFETY: the handle outlives the call and is as long as any.
+    let fd = answer(unsafe {
+        libc::syscall(libc::SYS_open_by_handle_at, beside.as_raw_fd(), handle.as_mut_ptr(), libc::O_RDONLY)
+    })?;
+    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    Ok(unsafe { std::fs::File::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) })
 }
 
 /// Makes an ordinary call by its x32 number, which a filter may forget.
@@ -163,8 +171,8 @@ pub(crate) fn remove_shared_memory(id: i32) {
     unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
 }
 
-/// Sends a signal that does nothing.
-pub(crate) fn signal(pid: u32) -> io::Result<()> {
+/// Ends a process.
+pub(crate) fn kill(pid: u32) -> io::Result<()> {
     // SAFETY: no memory is passed.
-    answer(unsafe { libc::kill(i32::try_from(pid).unwrap_or(i32::MAX), 0) }.into()).map(drop)
+    answer(unsafe { libc::kill(i32::try_from(pid).unwrap_or(i32::MAX), libc::SIGKILL) }.into()).map(drop)
 }
