@@ -7,13 +7,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use regatta_core::hex::hex;
 use regatta_core::sandbox::{AgentState, Level, Protected};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::lanes::remove_tree;
 
 /// The record in the attempt's run directory.
 const RECORD: &str = "protected.json";
@@ -25,8 +27,9 @@ const KEPT: &str = "kept";
 const PLANTED: &str = "planted.json";
 /// Largest file that is copied.
 const MAX_COPY: u64 = 16 << 20;
-/// Largest number of files that are looked at.
-const MAX_FILES: usize = 20_000;
+/// The stamp of a directory, and the beginning of that of a link.
+const DIR: &str = "dir";
+const LINK: &str = "link ";
 
 /// What protected files looked like before an agent started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,28 +98,33 @@ fn changed(state: &AgentState, run_dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for (n, protected) in state.protected.iter().enumerate() {
         let Some(old) = before.dirs.get(&protected.dir) else { continue };
-        let now = files_of(protected, before.exposed)?;
-        for path in now.keys().filter(|path| !old.contains_key(*path)) {
-            keep(&protected.dir.join(path), &run_dir.join(KEPT).join(n.to_string()).join(path))?;
+        let kept = run_dir.join(KEPT).join(n.to_string());
+        for path in added(protected, old)? {
+            keep(&protected.dir.join(&path), &kept.join(&path))?;
             changed.push(protected.dir.join(path));
         }
-        if !before.exposed {
-            continue;
-        }
-        for (path, stamp) in old.iter().filter(|(path, stamp)| now.get(*path) != Some(*stamp)) {
-            let place = protected.dir.join(path);
-            if now.contains_key(path) {
-                keep(&place, &run_dir.join(KEPT).join(n.to_string()).join(path))?;
+        // A directory comes before what was in it.
+        for (path, stamp) in old {
+            let target = stamp.strip_prefix(LINK);
+            // At the full level all but a link is read-only: a mount covers what the link leads to, not the link.
+            if !before.exposed && target.is_none() {
+                continue;
             }
-            match stamp.strip_prefix("link ") {
+            let place = protected.dir.join(path);
+            let now = stamp_of(&place, before.exposed)?;
+            if now.as_ref() == Some(stamp) {
+                continue;
+            }
+            if now.is_some() {
+                keep(&place, &kept.join(path))?;
+            }
+            private_parent(&place)?;
+            let copy = run_dir.join(COPIES).join(n.to_string()).join(path);
+            match target {
                 Some(target) => std::os::unix::fs::symlink(target, &place)?,
-                None => {
-                    let copy = run_dir.join(COPIES).join(n.to_string()).join(path);
-                    private_parent(&place)?;
-                    if copy.is_file() {
-                        fs::copy(&copy, &place)?;
-                    }
-                }
+                None if stamp == DIR => fs::DirBuilder::new().mode(0o700).create(&place)?,
+                None if copy.is_file() => drop(fs::copy(&copy, &place)?),
+                None => {}
             }
             changed.push(place);
         }
@@ -124,18 +132,91 @@ fn changed(state: &AgentState, run_dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(changed)
 }
 
-/// Moves a file away, across disks if necessary.
+/// What is there and was not: the topmost paths, in which everything is new.
+fn added(protected: &Protected, old: &BTreeMap<PathBuf, String>) -> io::Result<Vec<PathBuf>> {
+    let mut added = Vec::new();
+    let mut waiting = covered(protected)?;
+    while let Some(path) = waiting.pop() {
+        if protected.excepts(&path) {
+            continue;
+        }
+        let is_dir = match fs::symlink_metadata(protected.dir.join(&path)) {
+            Ok(meta) => meta.is_dir(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let was = old.get(&path);
+        let goes_in = was.is_some_and(|was| was == DIR)
+            || protected.except.iter().any(|free| Path::new(free).starts_with(&path));
+        if is_dir && goes_in {
+            waiting.extend(entries(&protected.dir, &path)?);
+        } else if was.is_none() && !(is_dir && is_empty(&protected.dir.join(&path))) {
+            added.push(path);
+        }
+    }
+    added.sort();
+    Ok(added)
+}
+
+/// Whether a directory has nothing but directories in it: agents make some at their start. One that cannot be read is
+/// not empty.
+fn is_empty(dir: &Path) -> bool {
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        let Ok(entries) = fs::read_dir(&dir) else { return false };
+        for entry in entries {
+            match entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) {
+                Ok((kind, path)) if kind.is_dir() => waiting.push(path),
+                _ => return false,
+            }
+        }
+    }
+    true
+}
+
+/// Moves a file or directory away, across disks if necessary.
 fn keep(from: &Path, to: &Path) -> io::Result<()> {
     private_parent(to)?;
-    match fs::rename(from, to) {
+    // What an earlier look moved away stays.
+    let name = to.as_os_str();
+    let numbered = (1..).map(|n: u32| {
+        let mut numbered = name.to_owned();
+        numbered.push(format!("~{n}"));
+        PathBuf::from(numbered)
+    });
+    let to = std::iter::once(to.to_owned()).chain(numbered).find(|to| fs::symlink_metadata(to).is_err());
+    let to = to.ok_or(io::ErrorKind::AlreadyExists)?;
+    let is_dir = fs::symlink_metadata(from)?.is_dir();
+    if is_dir {
+        // To move a directory one has to be able to write to it.
+        let _ = fs::set_permissions(from, fs::Permissions::from_mode(0o700));
+    }
+    match fs::rename(from, &to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            if fs::symlink_metadata(from)?.is_file() {
-                fs::copy(from, to)?;
-            }
-            fs::remove_file(from)
+            // It has to go, whether or not it can be kept.
+            let _ = copy_tree(from, &to);
+            if is_dir { remove_tree(from) } else { fs::remove_file(from) }
         }
         moved => moved,
     }
+}
+
+/// Copies plain files and directories.
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    let mut waiting = vec![(from.to_owned(), to.to_owned())];
+    while let Some((from, to)) = waiting.pop() {
+        let meta = fs::symlink_metadata(&from)?;
+        if meta.is_file() {
+            fs::copy(&from, &to)?;
+        } else if meta.is_dir() {
+            fs::DirBuilder::new().mode(0o700).create(&to)?;
+            for entry in fs::read_dir(&from)? {
+                let name = entry?.file_name();
+                waiting.push((from.join(&name), to.join(&name)));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn private_parent(path: &Path) -> io::Result<()> {
@@ -145,43 +226,70 @@ fn private_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// All files below the protected entries of a directory, each with what identifies its content.
+/// All files and directories at and below the protected entries of a directory, each with what identifies its content.
 fn files_of(protected: &Protected, exposed: bool) -> io::Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
-    let mut waiting: Vec<PathBuf> = match fs::read_dir(&protected.dir) {
-        Ok(entries) => entries.flatten().map(|entry| PathBuf::from(entry.file_name())).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(error) => return Err(error),
-    };
-    waiting.retain(|name| protected.covers(&name.to_string_lossy()));
+    let mut waiting = covered(protected)?;
     while let Some(path) = waiting.pop() {
         if protected.excepts(&path) {
             continue;
         }
-        let place = protected.dir.join(&path);
-        let meta = match fs::symlink_metadata(&place) {
-            Ok(meta) => meta,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        if meta.is_dir() {
-            let entries = fs::read_dir(&place)?.flatten();
-            waiting.extend(entries.map(|entry| path.join(entry.file_name())));
-            continue;
+        let Some(stamp) = stamp_of(&protected.dir.join(&path), exposed)? else { continue };
+        if stamp == DIR {
+            waiting.extend(entries(&protected.dir, &path)?);
         }
-        if found.len() == MAX_FILES {
-            break;
-        }
-        let stamp = if meta.is_symlink() {
-            format!("link {}", fs::read_link(&place)?.display())
-        } else if exposed && meta.is_file() && meta.len() <= MAX_COPY {
-            hex(&Sha256::digest(fs::read(&place)?))
-        } else {
-            format!("{} {} {}", meta.ino(), meta.size(), meta.ctime_nsec())
-        };
         found.insert(path, stamp);
     }
     Ok(found)
+}
+
+/// The protected entries of a directory.
+fn covered(protected: &Protected) -> io::Result<Vec<PathBuf>> {
+    let mut names = match entries(&protected.dir, Path::new("")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    names.retain(|name| protected.covers(&name.to_string_lossy()));
+    Ok(names)
+}
+
+/// The entries of `root/path`, as paths below `root`. An agent may have closed its directory to everybody.
+fn entries(root: &Path, path: &Path) -> io::Result<Vec<PathBuf>> {
+    let dir = root.join(path);
+    let listed = match fs::read_dir(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+            fs::read_dir(&dir)?
+        }
+        listed => listed?,
+    };
+    listed.map(|entry| Ok(path.join(entry?.file_name()))).collect()
+}
+
+/// What identifies the content of a file or directory, if there is one.
+fn stamp_of(place: &Path, exposed: bool) -> io::Result<Option<String>> {
+    let meta = match fs::symlink_metadata(place) {
+        Ok(meta) => meta,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    if meta.is_dir() {
+        return Ok(Some(DIR.into()));
+    }
+    if meta.is_symlink() {
+        return Ok(Some(format!("{LINK}{}", fs::read_link(place)?.display())));
+    }
+    if exposed
+        && meta.is_file()
+        && meta.len() <= MAX_COPY
+        && let Ok(content) = fs::read(place)
+    {
+        let digest = Sha256::digest(content);
+        return Ok(Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()));
+    }
+    Ok(Some(format!("{} {} {}", meta.ino(), meta.size(), meta.ctime_nsec())))
 }
 
 #[cfg(test)]
@@ -211,10 +319,11 @@ mod tests {
         fs::write(claude.join("settings.local.json"), "evil").unwrap();
         fs::create_dir(claude.join("commands")).unwrap();
         fs::write(claude.join("commands/x.md"), "evil").unwrap();
+        fs::create_dir_all(claude.join("plugins/empty")).unwrap();
         fs::create_dir(claude.join("projects")).unwrap();
         fs::write(claude.join("projects/y.jsonl"), "fine").unwrap();
         let changed = compare(&state, &run_dir).unwrap().paths;
-        assert_eq!(changed, [claude.join("commands/x.md"), claude.join("settings.local.json")]);
+        assert_eq!(changed, [claude.join("commands"), claude.join("settings.local.json")]);
         assert!(!claude.join("settings.local.json").exists() && claude.join("projects/y.jsonl").exists());
         assert_eq!(fs::read_to_string(run_dir.join("kept/0/settings.local.json")).unwrap(), "evil");
         assert_eq!(fs::read_to_string(claude.join("settings.json")).unwrap(), "{}");
@@ -236,6 +345,50 @@ mod tests {
         assert_eq!(fs::read_to_string(claude.join("hooks/a.sh")).unwrap(), "old");
         assert_eq!(fs::read_to_string(run_dir.join("kept/0/settings.json")).unwrap(), "evil");
         assert_eq!(super::changed(&state, &run_dir).unwrap(), Vec::<PathBuf>::new(), "once");
+    }
+
+    #[test]
+    fn whatever_an_agent_puts_in_the_place_of_its_settings_goes() {
+        let (dir, state, run_dir) = setting();
+        let claude = dir.path().join(".claude");
+        survey(&state, Level::Files, &run_dir).unwrap();
+        fs::remove_file(claude.join("settings.json")).unwrap();
+        fs::create_dir_all(claude.join("settings.json/deep")).unwrap();
+        fs::rename(claude.join("hooks"), claude.join("gone")).unwrap();
+        std::os::unix::fs::symlink("/tmp", claude.join("hooks")).unwrap();
+        fs::create_dir_all(claude.join("commands/a/b")).unwrap();
+        fs::write(claude.join("commands/a/b/c.md"), "evil").unwrap();
+        fs::set_permissions(claude.join("commands"), fs::Permissions::from_mode(0)).unwrap();
+        let mut changed = compare(&state, &run_dir).unwrap().paths;
+        changed.sort();
+        let expected = ["commands", "hooks", "hooks/a.sh", "settings.json"].map(|name| claude.join(name));
+        assert_eq!(changed, expected);
+        assert!(!claude.join("commands").exists());
+        assert!(fs::symlink_metadata(claude.join("hooks")).unwrap().is_dir());
+        assert_eq!(fs::read_to_string(claude.join("hooks/a.sh")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(claude.join("settings.json")).unwrap(), "{}");
+    }
+
+    #[test]
+    fn a_link_to_settings_cannot_be_replaced() {
+        let (dir, state, run_dir) = setting();
+        let claude = dir.path().join(".claude");
+        fs::rename(claude.join("settings.json"), dir.path().join("mine.json")).unwrap();
+        let link = |to: &str| {
+            let _ = fs::remove_file(claude.join("settings.json"));
+            std::os::unix::fs::symlink(to, claude.join("settings.json")).unwrap();
+        };
+        link("../mine.json");
+        survey(&state, Level::Full, &run_dir).unwrap();
+        fs::write(dir.path().join("mine.json"), "by the user").unwrap();
+        assert_eq!(compare(&state, &run_dir).unwrap(), Found::default());
+        link("projects/evil.json");
+        assert_eq!(compare(&state, &run_dir).unwrap().paths, [claude.join("settings.json")]);
+        assert_eq!(fs::read_to_string(claude.join("settings.json")).unwrap(), "by the user");
+        fs::remove_file(claude.join("settings.json")).unwrap();
+        fs::write(claude.join("settings.json"), "evil").unwrap();
+        assert_eq!(super::changed(&state, &run_dir).unwrap(), [claude.join("settings.json")]);
+        assert_eq!(fs::read_to_string(claude.join("settings.json")).unwrap(), "by the user");
     }
 
     #[test]
