@@ -7,6 +7,7 @@ mod network;
 mod outside;
 mod program;
 mod scene;
+mod stories;
 mod sys;
 
 use std::os::unix::process::CommandExt as _;
@@ -24,6 +25,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let tried = match words[..] {
         ["try", facts, who, ref ids @ ..] => program::try_all(Path::new(facts), who, ids),
+        ["stay"] => stories::stay(),
+        ["bomb"] => stories::bomb(),
         ["helper", ref what @ ..] => program::helper(what),
         ["as", id, program, ref args @ ..] => {
             let id = id.parse().unwrap_or(u32::MAX);
@@ -54,9 +57,9 @@ const FILES: &[&str] = &["40", "41", "42", "43", "44", "46", "46b", "47", "52"];
 const EITHER: &[&str] = &["67i"];
 /// What succeeds on every machine without a sandbox. Otherwise the other rows would prove nothing.
 const WITHOUT: &[&str] = &[
-    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19",
-    "20", "21", "22", "23", "24", "25", "27", "28", "29b", "40", "41", "42", "43", "46", "46b", "46c", "47", "48", "50",
-    "52", "65", "71", "73",
+    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17",
+    "18", "19", "20", "21", "22", "23", "24", "25", "27", "28", "29b", "40", "41", "42", "43", "46", "46b",
+    "46c", "47", "48", "50", "52", "65", "71", "73",
 ];
 
 fn trials(levels: &[Setting]) -> Vec<Trial> {
@@ -73,6 +76,14 @@ fn trials(levels: &[Setting]) -> Vec<Trial> {
                 continue;
             }
             rows(user, setting, through, &mut trials);
+        }
+        for setting in [Setting::Full, Setting::Files].into_iter().filter(|it| levels.contains(it)) {
+            let full = stories::FULL_STORIES.iter().filter(|_| setting == Setting::Full);
+            let once = stories::ONCE.iter().filter(|_| setting == Setting::Full && user == User::Ordinary);
+            for (name, story) in stories::STORIES.iter().chain(full).chain(once) {
+                let name = format!("story::{}::{}::{name}", setting.name(), user.name());
+                trials.push(Trial::test(name, move || stories::tell(*story, user, setting)));
+            }
         }
     }
     trials

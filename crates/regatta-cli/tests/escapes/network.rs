@@ -30,7 +30,9 @@ pub(crate) fn connect(to: &str, mark: &str) -> Tried {
 /// Asks for a document.
 pub(crate) fn get(url: &str, host: &str) -> Tried {
     let mut stream = proxy()?;
-    stream.write_all(format!("GET {url} HTTP/1.1\r\nHost: {host}\r\nExpect: 100-continue\r\n\r\n").as_bytes())?;
+    stream.write_all(
+        format!("GET {url} HTTP/1.1\r\nHost: {host}\r\nExpect: 100-continue\r\n\r\n").as_bytes(),
+    )?;
     let line = answer(&mut stream)?;
     if line.contains(" 200 ") { Ok(line) } else { Err(io::Error::other(line)) }
 }

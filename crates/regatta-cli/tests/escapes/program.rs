@@ -80,12 +80,7 @@ pub(crate) struct Try {
     pub(crate) attempt: fn(&Facts, &str) -> Tried,
 }
 
-const fn one(
-    id: &'static str,
-    what: &'static str,
-    proof: Proof,
-    attempt: fn(&Facts, &str) -> Tried,
-) -> Try {
+const fn one(id: &'static str, what: &'static str, proof: Proof, attempt: fn(&Facts, &str) -> Tried) -> Try {
     Try { id, what, proof, attempt }
 }
 
@@ -96,14 +91,19 @@ pub(crate) const TRIES: &[Try] = &[
     one("03", "write to another lane", Proof::Mark, |f, m| append(&f.other_lane.join("theirs.txt"), m)),
     one("04", "read another lane", Proof::Secret(&["lane"]), |f, _| read(&f.other_lane.join("theirs.txt"))),
     one("05", "write to the main checkout", Proof::Mark, |f, m| append(&f.project.join("README.md"), m)),
-    one("05b", "write beside the main checkout", Proof::Mark, |f, m| append(&f.project.with_file_name("beside"), m)),
+    one("05b", "write beside the main checkout", Proof::Mark, |f, m| {
+        append(&f.project.with_file_name("beside"), m)
+    }),
     one("06", "change the repository's configuration", Proof::Mark, |f, m| {
         append(&f.project.join(".git/config"), m)
     }),
     one("07", "plant a hook", Proof::Mark, |f, m| append(&f.project.join(".git/hooks/post-checkout"), m)),
-    one("08", "move the target branch", Proof::Changed(|f| vec![f.project.join(".git/refs/heads/main")]), |f, _| {
-        move_target(f)
-    }),
+    one(
+        "08",
+        "move the target branch",
+        Proof::Changed(|f| vec![f.project.join(".git/refs/heads/main")]),
+        |f, _| move_target(f),
+    ),
     one("09", "write the HEAD of another lane", Proof::Mark, |f, m| append(&f.other_admin.join("HEAD"), m)),
     one("10", "delete an object", Proof::Changed(|f| vec![f.objects[0].clone()]), |f, _| {
         fs::remove_file(&f.objects[0]).map(done)
@@ -121,7 +121,9 @@ pub(crate) const TRIES: &[Try] = &[
         let beside = append(&f.project.join(".regatta/planted"), m);
         append(&f.project.join(".regatta/regatta.db"), m).or(beside)
     }),
-    one("15", "read a key of ssh", Proof::Secret(&["id_ed25519"]), |f, _| read(&f.home.join(".ssh/id_ed25519"))),
+    one("15", "read a key of ssh", Proof::Secret(&["id_ed25519"]), |f, _| {
+        read(&f.home.join(".ssh/id_ed25519"))
+    }),
     one("16", "read .aws and .netrc", Proof::Secret(&["aws", "netrc"]), |f, _| {
         read(&f.home.join(".aws/credentials")).or_else(|_| read(&f.home.join(".netrc")))
     }),
@@ -218,7 +220,9 @@ pub(crate) const TRIES: &[Try] = &[
     one("46", "read another process's /dev/shm", Proof::Secret(&["shm"]), |f, _| read(&f.shm)),
     one("46b", "read another process's /tmp", Proof::Secret(&["tmp"]), |f, _| read(&f.tmp)),
     one("46c", "write to another process's /tmp", Proof::Mark, |f, m| append(&f.tmp, m)),
-    one("47", "find another process's shared memory", Proof::Claim, |f, _| sys::shared_memory(f.shm_key).map(done)),
+    one("47", "find another process's shared memory", Proof::Claim, |f, _| {
+        sys::shared_memory(f.shm_key).map(done)
+    }),
     one("48", "plant a program in .local/bin", Proof::Mark, |f, m| append(&f.home.join(".local/bin/git"), m)),
     one("49", "find an inherited descriptor", Proof::Claim, |_, _| inherited()),
     one("50", "truncate a file outside", Proof::Changed(|f| both(f, "length")), |f, _| {
@@ -230,7 +234,10 @@ pub(crate) const TRIES: &[Try] = &[
     }),
     one("64", "leave something for cron and systemd", Proof::Mark, |f, m| services(f, m)),
     one("65", "find the desktop in the environment", Proof::Secret(&["desktop"]), |_, _| {
-        Ok(std::env::vars().map(|(name, value)| format!("{name}={value} ")).filter(|it| it.contains(SECRET)).collect())
+        Ok(std::env::vars()
+            .map(|(name, value)| format!("{name}={value} "))
+            .filter(|it| it.contains(SECRET))
+            .collect())
     }),
     one("66", "talk to docker, systemd and the bus", Proof::Claim, |f, _| engines(f)),
     one("71", "find Regatta's token or its store", Proof::Claim, |_, _| {
@@ -268,8 +275,10 @@ pub(crate) const TRIES: &[Try] = &[
         network::get(&format!("http://127.0.0.1:{}/{m}", f.tcp), "pypi.org")
     }),
     one("67h", "ask the proxy with odd spellings of this machine", Proof::Heard, |f, m| {
-        let odd = ["127.1", "0.0.0.0", "0x7f000001", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "LOCALHOST."];
-        let tried: Vec<Tried> = odd.iter().map(|name| network::connect(&format!("{name}:{}", f.tcp), m)).collect();
+        let odd =
+            ["127.1", "0.0.0.0", "0x7f000001", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "LOCALHOST."];
+        let tried: Vec<Tried> =
+            odd.iter().map(|name| network::connect(&format!("{name}:{}", f.tcp), m)).collect();
         tried.into_iter().reduce(Tried::or).unwrap_or_else(|| Ok(String::new()))
     }),
     one("67i", "reach another machine directly", Proof::Claim, |f, _| {
@@ -283,7 +292,14 @@ pub(crate) const TRIES: &[Try] = &[
         }
     }),
     one("73", "find a secret anywhere", Proof::Secret(&["*"]), |f, _| {
-        found(&[&f.home, &f.project, &f.lanes, Path::new("/run"), Path::new("/var/tmp"), Path::new("/var/spool")])
+        found(&[
+            &f.home,
+            &f.project,
+            &f.lanes,
+            Path::new("/run"),
+            Path::new("/var/tmp"),
+            Path::new("/var/spool"),
+        ])
     }),
 ];
 
@@ -446,11 +462,16 @@ fn inherited() -> Tried {
 
 /// Where cron and systemd look for what to start. Without a sandbox it would be the machine's own.
 pub(crate) fn service_places(facts: &Facts) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> =
-        ["/etc/cron.d", "/var/spool/cron", "/var/spool/cron/crontabs", "/etc/systemd/system", "/etc/profile.d"]
-            .iter()
-            .map(|dir| Path::new(dir).join("regatta-escape"))
-            .collect();
+    let mut places: Vec<PathBuf> = [
+        "/etc/cron.d",
+        "/var/spool/cron",
+        "/var/spool/cron/crontabs",
+        "/etc/systemd/system",
+        "/etc/profile.d",
+    ]
+    .iter()
+    .map(|dir| Path::new(dir).join("regatta-escape"))
+    .collect();
     places.push(facts.home.join(".config/systemd/user/escape.service"));
     places.push(facts.home.join(".config/autostart/escape.desktop"));
     places
@@ -486,8 +507,9 @@ fn engines(facts: &Facts) -> Tried {
     .flat_map(|name| [format!("/run/{name}"), format!("/var/run/{name}")])
     .collect();
     let id = fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
-    sockets.extend(["bus", "systemd/private", "docker.sock"].map(|name| format!("/run/user/{}/{name}", id.trim())));
-    let reached: Vec<String> =
-        sockets.into_iter().filter(|path| UnixStream::connect(path).is_ok()).collect();
+    sockets.extend(
+        ["bus", "systemd/private", "docker.sock"].map(|name| format!("/run/user/{}/{name}", id.trim())),
+    );
+    let reached: Vec<String> = sockets.into_iter().filter(|path| UnixStream::connect(path).is_ok()).collect();
     if reached.is_empty() { Err(io::Error::other("none answers")) } else { Ok(reached.join(", ")) }
 }

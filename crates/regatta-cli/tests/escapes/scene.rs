@@ -88,7 +88,7 @@ impl Setting {
         }
     }
 
-    fn config(self, tcp: u16) -> String {
+    pub(crate) fn config(self, tcp: u16) -> String {
         match self {
             Setting::Off => "sandbox: { mode: off }\n".into(),
             Setting::Files => "sandbox: { mode: auto }\n".into(),
@@ -156,7 +156,8 @@ impl Scene {
         let unique = home.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let run_dir = is_root().then(|| PathBuf::from(format!("/run/{unique}")));
         let bystanders = [0; 3].map(|_| Bystander::start(becomes));
-        let facts = facts(&home, &world, &services, run_dir.as_deref(), &bystanders, &unique, setting, becomes);
+        let facts =
+            facts(&home, &world, &services, run_dir.as_deref(), &bystanders, &unique, setting, becomes);
         let mut scene = Self {
             shared_memory: sys::make_shared_memory(facts.shm_key).unwrap(),
             world,
@@ -211,7 +212,7 @@ impl Scene {
     }
 
     /// Gives everything to the user who runs Regatta.
-    fn give_away(&self) {
+    pub(crate) fn give_away(&self) {
         let Some(id) = self.becomes else { return };
         for path in [Some(&self.home), self.run_dir.as_ref(), Some(&self.facts.shm), Some(&self.facts.tmp)] {
             let Some(path) = path else { continue };
@@ -237,12 +238,45 @@ impl Scene {
         format!("'{}' try '{}' {who} {}", self.escape().display(), facts.display(), ids.join(" "))
     }
 
+    /// Gives one file to the user who runs Regatta.
+    pub(crate) fn own(&self, path: &Path) {
+        if let Some(id) = self.becomes {
+            std::os::unix::fs::chown(path, Some(id), Some(id)).unwrap();
+        }
+    }
+
+    /// A plan for the agent `sh`.
+    pub(crate) fn plan(&self, tasks: &str) -> PathBuf {
+        let plan = self.world.plan(tasks);
+        self.own(&plan);
+        plan
+    }
+
+    /// Other settings, to which the user agrees.
+    pub(crate) fn configure(&mut self, yaml: &str) {
+        write(&self.facts.project.join("regatta.yaml"), yaml);
+        self.git(&self.facts.project, &["commit", "-qam", "settings"]).unwrap();
+        self.give_away();
+        self.world.regatta(["trust", "--yes"]);
+    }
+
+    /// Git, as a person runs it who trusts the directory.
+    pub(crate) fn git(&self, dir: &Path, args: &[&str]) -> Result<String, String> {
+        let mut command = Command::new("git");
+        command.args(["-c", "safe.directory=*"]).args(args).current_dir(dir);
+        command.env_clear().envs(self.world.repo().env());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(said)
+        }
+    }
+
     /// Runs tasks of the agent `sh`.
     pub(crate) fn run(&self, tasks: &str, code: i32) {
-        let plan = self.world.plan(tasks);
-        if let Some(id) = self.becomes {
-            std::os::unix::fs::chown(&plan, Some(id), Some(id)).unwrap();
-        }
+        let plan = self.plan(tasks);
         let ran = self.world.run(&plan, &["--no-dashboard"]);
         assert_eq!(ran.code, code, "{}", ran.shown());
     }
@@ -253,11 +287,16 @@ impl Scene {
         // It fails, so that its lane is kept.
         self.run(&task(AGENT, "", &format!("{}; exit 1", self.tries("agent", &[]))), 1);
         let after = self.outside();
-        let report = fs::read_to_string(self.facts.lanes.join(AGENT).join("tries-agent.txt")).unwrap_or_default();
+        let report =
+            fs::read_to_string(self.facts.lanes.join(AGENT).join("tries-agent.txt")).unwrap_or_default();
         let logs = self.world.regatta(["logs", AGENT]);
         assert_eq!(report.lines().count(), TRIES.len(), "a line for each:\n{report}\n{}", logs.shown());
         let task = self.world.task(AGENT);
-        assert_eq!(task["attempts"][0]["sandbox"], self.setting.level(), "the attempt says its level: {task:#}");
+        assert_eq!(
+            task["attempts"][0]["sandbox"],
+            self.setting.level(),
+            "the attempt says its level: {task:#}"
+        );
         let marked = outside::text_of(&self.marked());
         let known: BTreeSet<PathBuf> = TRIES
             .iter()
@@ -309,7 +348,7 @@ impl Scene {
     }
 
     /// Everywhere that marks are looked for: all but the agent's own lane.
-    fn marked(&self) -> Vec<PathBuf> {
+    pub(crate) fn marked(&self) -> Vec<PathBuf> {
         let mut places = service_places(&self.facts);
         places.extend([self.facts.shm.clone(), self.facts.tmp.clone(), self.facts.lanes.join("mark")]);
         places.extend([self.facts.other_lane.clone(), self.facts.other_admin.clone()]);
@@ -317,7 +356,8 @@ impl Scene {
         places.push(self.facts.project.with_file_name("beside"));
         for dir in [&self.home, &self.facts.project, &self.facts.project.join(".git")] {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-            let own = [&self.world.repo().outside(), &self.facts.project.join(".regatta"), &self.home.join("bin")];
+            let own =
+                [&self.world.repo().outside(), &self.facts.project.join(".regatta"), &self.home.join("bin")];
             places.extend(entries.filter(|path| !own.contains(&path) && !path.ends_with(".git")));
         }
         places.retain(|path| !path.ends_with("worktrees"));
@@ -325,11 +365,12 @@ impl Scene {
     }
 
     /// Everything outside the lane that must stay as it is.
-    fn outside(&self) -> Trees {
+    pub(crate) fn outside(&self) -> Trees {
         let mut seen = Trees::new();
         let git = self.facts.project.join(".git");
         // Regatta's own: the store, the lanes' registrations, the branches of tasks.
-        let own = ["worktrees", "refs/regatta", "refs/heads/regatta", "regatta", "gc.pid", "logs", "packed-refs"];
+        let own =
+            ["worktrees", "refs/regatta", "refs/heads/regatta", "regatta", "gc.pid", "logs", "packed-refs"];
         let mut leave_out: Vec<PathBuf> = own.iter().map(|name| git.join(name)).collect();
         leave_out.push(self.facts.project.join(".regatta"));
         leave_out.extend([git.clone(), git.join("refs"), git.join("objects")]);
@@ -344,15 +385,14 @@ impl Scene {
         for name in ["config", "HEAD", "hooks", "info", "refs/heads/main", "objects/info"] {
             outside::look(&git.join(name), &leave_out, &mut seen);
         }
-        for path in self.facts.objects.iter().chain([&self.facts.other_lane, &self.facts.shm, &self.facts.tmp]) {
+        for path in
+            self.facts.objects.iter().chain([&self.facts.other_lane, &self.facts.shm, &self.facts.tmp])
+        {
             outside::look(path, &[], &mut seen);
         }
         outside::look(&self.facts.other_admin.join("HEAD"), &[], &mut seen);
         // Objects may be added, not changed: git itself checks the content of all.
-        let mut check = Command::new("git");
-        check.args(["-c", "safe.directory=*", "fsck", "--full", "--no-dangling"]).current_dir(&self.facts.project);
-        let checked = check.output().unwrap();
-        let content = format!("{:?} {}", checked.status.code(), String::from_utf8_lossy(&checked.stderr));
+        let content = format!("{:?}", self.git(&self.facts.project, &["fsck", "--full", "--no-dangling"]));
         seen.insert("git fsck".into(), outside::Seen { content, details: String::new() });
         seen
     }

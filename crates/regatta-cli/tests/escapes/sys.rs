@@ -119,7 +119,14 @@ pub(crate) fn handle_of(file: &Path) -> io::Result<Vec<u32>> {
     let path = c_path(file);
     // SAFETY: handle and id outlive the call and have the announced size.
     answer(unsafe {
-        libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path.as_ptr(), handle.as_mut_ptr(), &mut id, 0)
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            handle.as_mut_ptr(),
+            &mut id,
+            0,
+        )
     })?;
     Ok(handle)
 }
