@@ -111,20 +111,30 @@ fn refused(document: &Confinement, abi: Option<u32>) -> Built<Rules> {
     if document.level == Level::Files && abi.is_some_and(|abi| abi < 3) {
         rules.insert(libc::SYS_truncate, Vec::new());
     }
+    // Without a pid namespace, a limit of another process of this user.
+    if document.level == Level::Files {
+        let new_limit = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+        let of_another = all([compare(0, SeccompCmpOp::Ne, 0), new_limit])?;
+        rules.insert(libc::SYS_prlimit64, vec![of_another]);
+    }
     Ok(rules)
 }
 
-/// Conditions on `socket(family, type, protocol)`.
+/// Conditions on `socket(family, type, protocol)` and `socketpair`.
 fn sockets(document: &Confinement, abi: Option<u32>) -> Built<Rules> {
     // The low four bits of a type; the others are flags.
     const TYPE: u64 = 0xf;
     let mut families = FAMILIES.to_vec();
     let mut rules = Vec::new();
+    let mut pairs = Vec::new();
     if document.level == Level::Files {
         // A path to another process's socket cannot be refused before the ninth version of Landlock. A pair of sockets
-        // is another call and stays.
+        // is another call and stays, unless one of the pair could send to a path.
         if abi.is_none_or(|abi| abi < 9) {
             families.retain(|family| *family != libc::AF_UNIX);
+            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+                pairs.push(all([masked(1, TYPE, u64::from(kind.unsigned_abs()))])?);
+            }
         }
         if document.network == Net::None {
             if abi.is_none_or(|abi| abi < 4) {
@@ -155,7 +165,12 @@ fn sockets(document: &Confinement, abi: Option<u32>) -> Built<Rules> {
         }
         rules.push(SeccompRule::new(gap.into_iter().collect::<Built<_>>()?)?);
     }
-    Ok(BTreeMap::from([(libc::SYS_socket, rules)]))
+    let mut calls = BTreeMap::from([(libc::SYS_socket, rules)]);
+    // An empty list would refuse every pair.
+    if !pairs.is_empty() {
+        calls.insert(libc::SYS_socketpair, pairs);
+    }
+    Ok(calls)
 }
 
 fn compile(rules: Rules, errno: i32) -> Built<BpfProgram> {
