@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::program::SECRET;
+use crate::sys;
 
 /// What listens outside, and what it heard.
 #[derive(Clone, Default)]
@@ -92,6 +93,24 @@ impl Services {
             Err(_) => false,
         });
         port
+    }
+
+    /// A terminal of the user; what is written to it is heard.
+    pub(crate) fn terminal(&self, user: Option<u32>) -> PathBuf {
+        let (mut master, path) = sys::terminal().unwrap();
+        // Open, so that the terminal stays.
+        let other = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        if let Some(id) = user {
+            std::os::unix::fs::chown(&path, Some(id), None).unwrap();
+        }
+        self.listen(move |services| {
+            let (_open, mut bytes) = (&other, [0; 4096]);
+            master.read(&mut bytes).is_ok_and(|length| {
+                services.hear(&bytes[..length]);
+                true
+            })
+        });
+        path
     }
 
     pub(crate) fn udp(&self) -> u16 {

@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) stream: PathBuf,
     pub(crate) stream_in_run: Option<PathBuf>,
     pub(crate) datagram: PathBuf,
+    /// A terminal at which nobody of the attempt sits.
+    pub(crate) terminal: PathBuf,
     pub(crate) abstract_name: String,
     pub(crate) tcp: u16,
     pub(crate) udp: u16,
@@ -167,6 +169,9 @@ pub(crate) const TRIES: &[Try] = &[
     one("28", "send to a datagram socket", Proof::Heard, |f, m| {
         UnixDatagram::unbound()?.send_to(m.as_bytes(), &f.datagram).map(|_| done(()))
     }),
+    one("28b", "send from one of a pair of sockets", Proof::Heard, |f, m| {
+        sys::send_from_pair(&f.datagram, m.as_bytes()).map(done)
+    }),
     one("29", "gain rights by a set-uid program", Proof::Secret(&["of-root"]), |f, _| match &f.set_uid {
         Some((program, file)) => {
             let output = Command::new(program).arg(file).output()?;
@@ -232,7 +237,27 @@ pub(crate) const TRIES: &[Try] = &[
     one("52", "see a process outside", Proof::Secret(&["arguments"]), |f, _| {
         read(Path::new(&format!("/proc/{}/cmdline", f.bystander)))
     }),
-    one("64", "leave something for cron and systemd", Proof::Mark, |f, m| services(f, m)),
+    one("52b", "change a limit of a process", Proof::Claim, |f, _| sys::limit(f.bystander).map(done)),
+    one("74", "find an end of a terminal of somebody else", Proof::Heard, |f, m| {
+        OpenOptions::new().write(true).open(&f.terminal)?.write_all(m.as_bytes()).map(done)
+    }),
+    one("75", "have a capability", Proof::Claim, |_, _| {
+        let status = fs::read_to_string("/proc/self/status")?;
+        // Nothing can be gained from the bounding set without a set-uid program.
+        let sets = status.lines().filter(|line| line.starts_with("Cap") && !line.starts_with("CapBnd"));
+        let some: Vec<&str> = sets.filter(|line| !line.ends_with("\t0000000000000000")).collect();
+        if some.is_empty() { Err(io::Error::other("none")) } else { Ok(some.join(" ")) }
+    }),
+    one("76", "write to the record of what it says", Proof::Claim, |_, _| {
+        let ends = [1, 2].map(|n| fs::read_link(format!("/proc/self/fd/{n}")).unwrap_or_default());
+        let is_file = |path: &PathBuf| path.is_absolute() && !path.starts_with("/dev");
+        match ends.iter().find(|path| is_file(path)) {
+            Some(path) => Ok(path.display().to_string()),
+            None => Err(io::Error::other(format!("{ends:?}"))),
+        }
+    }),
+    one("77", "take a descriptor of the first process", Proof::Claim, |_, _| first_process()),
+    one("64", "leave something for cron and systemd", Proof::Mark, services),
     one("65", "find the desktop in the environment", Proof::Secret(&["desktop"]), |_, _| {
         Ok(std::env::vars()
             .map(|(name, value)| format!("{name}={value} "))
@@ -308,12 +333,12 @@ pub(crate) fn mark(who: &str, id: &str) -> String {
     format!("ESCAPED-{who}-{id};")
 }
 
-/// Tries all whose id begins with one of these, or every one, and writes a line for each to standard output and to a
+/// Tries all with one of these ids, or every one, and writes a line for each to standard output and to a
 /// file in the lane.
 pub(crate) fn try_all(facts: &Path, who: &str, ids: &[&str]) -> io::Result<()> {
     let facts: Facts = serde_json::from_slice(&fs::read(facts)?)?;
     let mut report = File::create(format!("tries-{who}.txt")).ok();
-    for attempt in TRIES.iter().filter(|it| ids.is_empty() || ids.iter().any(|id| it.id == *id)) {
+    for attempt in TRIES.iter().filter(|it| ids.is_empty() || ids.contains(&it.id)) {
         let Try { id, what, .. } = attempt;
         let line = match (attempt.attempt)(&facts, &mark(who, id)) {
             Ok(reached) => format!("{id} REACHED {what}: {}\n", reached.escape_debug()),
@@ -455,6 +480,19 @@ fn inherited() -> Tried {
         let is_lock = target.extension().is_some_and(|end| end == "hold") && flags.trim().ends_with('0');
         if number > 2 && !own && !is_lock {
             found.push(format!("{number} → {} ({})", target.display(), flags.trim()));
+        }
+    }
+    if found.is_empty() { Err(io::Error::other("there is none")) } else { Ok(found.join(", ")) }
+}
+
+/// What the first process of the namespace has open that this one has not.
+fn first_process() -> Tried {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc/1/fd")? {
+        let entry = entry?;
+        let target = fs::read_link(entry.path())?;
+        if target.is_absolute() && !target.starts_with("/dev") {
+            found.push(target.display().to_string());
         }
     }
     if found.is_empty() { Err(io::Error::other("there is none")) } else { Ok(found.join(", ")) }

@@ -500,6 +500,7 @@ fn facts(
         stream,
         stream_in_run,
         datagram,
+        terminal: services.terminal(becomes),
         abstract_name: unique.to_owned(),
         tcp,
         udp: services.udp(),

@@ -121,6 +121,8 @@ echo conversation >history.jsonl"#,
         let reason = reasons(&scene, id);
         assert!(reason.contains("policy") && reason.contains("restored"), "{id}: {reason}");
     }
+    // Under another name it is nobody's.
+    let _ = fs::remove_dir_all(claude.join("gone"));
     let text = outside::text_of(&[claude.clone(), codex.clone()]);
     assert!(!text.contains("planted"), "{text}");
     assert_eq!(fs::read_to_string(claude.join("settings.json")).unwrap(), "{}", "{before}");

@@ -183,3 +183,53 @@ pub(crate) fn kill(pid: u32) -> io::Result<()> {
     // SAFETY: no memory is passed.
     answer(unsafe { libc::kill(i32::try_from(pid).unwrap_or(i32::MAX), libc::SIGKILL) }.into()).map(drop)
 }
+
+/// Sends to a datagram socket from one of a pair, which `socket` did not make.
+pub(crate) fn send_from_pair(to: &Path, text: &[u8]) -> io::Result<()> {
+    let mut pair = [0; 2];
+    // SAFETY: the pair outlives the call.
+    answer(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, pair.as_mut_ptr()) }.into())?;
+    // SAFETY: all zeros is a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = u16::try_from(libc::AF_UNIX).unwrap_or_default();
+    for (place, byte) in address.sun_path.iter_mut().zip(to.as_os_str().as_bytes()) {
+        *place = libc::c_char::from_ne_bytes([*byte]);
+    }
+    let length = libc::socklen_t::try_from(std::mem::size_of_val(&address)).unwrap_or_default();
+    // SAFETY: text and address outlive the call and have the announced sizes.
+    let sent = unsafe {
+        let address = std::ptr::from_ref(&address).cast();
+        libc::sendto(pair[0], text.as_ptr().cast(), text.len(), 0, address, length)
+    };
+    let sent = answer(sent as c_long).map(drop);
+    for fd in pair {
+        // SAFETY: it was just opened.
+        unsafe { libc::close(fd) };
+    }
+    sent
+}
+
+/// Changes a limit of another process.
+pub(crate) fn limit(pid: u32) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: 7, rlim_max: 7 };
+    let pid = i32::try_from(pid).unwrap_or(i32::MAX);
+    // SAFETY: the limit outlives the call.
+    answer(unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, &limit, std::ptr::null_mut()) }.into()).map(drop)
+}
+
+/// A terminal: the end that a person sits at, and the path of the other.
+pub(crate) fn terminal() -> io::Result<(std::fs::File, std::path::PathBuf)> {
+    // SAFETY: no memory is passed.
+    let fd = answer(unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) }.into())?;
+    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    let master = unsafe { std::fs::File::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) };
+    let mut name = [0; 64];
+    // SAFETY: the descriptor is a terminal's, and the name has the announced size.
+    unsafe {
+        answer(libc::grantpt(master.as_raw_fd()).into())?;
+        answer(libc::unlockpt(master.as_raw_fd()).into())?;
+        answer(c_long::from(-libc::ptsname_r(master.as_raw_fd(), name.as_mut_ptr(), name.len())))?;
+    }
+    let name: String = name.iter().take_while(|c| **c != 0).map(|c| char::from(c.to_ne_bytes()[0])).collect();
+    Ok((master, name.into()))
+}
