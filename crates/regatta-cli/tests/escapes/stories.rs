@@ -24,6 +24,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("55_hooks_for_the_user_s_own_agents", hooks_for_own_agents),
     ("56_settings_of_regatta", settings_of_regatta),
     ("57_58_traps_for_git_in_the_lane", traps_for_git),
+    ("57_58_traps_while_regatta_looks", traps_while_regatta_looks),
     ("61_odd_markers", odd_markers),
     ("63_processes_that_stay", processes_that_stay),
     ("68_setup_check_and_gate", setup_check_and_gate),
@@ -210,6 +211,65 @@ fn traps_for_git(user: User, setting: Setting) {
             assert!(!proof.exists(), "{id}: `regatta {}` ran a trap", words.join(" "));
         }
     }
+}
+
+/// Regatta looks at lanes while agents run, commits what they left, saves it, lands it and shows it: none of it runs
+/// what a repository inside the lane, or the lane's own, asks git to run.
+fn traps_while_regatta_looks(user: User, setting: Setting) {
+    let mut scene = Scene::new(user, setting);
+    scene.configure(&format!("{}radar: {{ interval: 1s }}\n", setting.config(scene.facts.tcp)));
+    let proof = scene.home.join("trapped");
+    let trap = format!(
+        "printf '#!/bin/sh\\necho trapped in %s >>{}\\n' \"$REGATTA_TASK\" >trap; chmod +x trap; T=$PWD/trap",
+        proof.display()
+    );
+    let plant = "for key in core.fsmonitor filter.t.clean filter.t.smudge diff.external diff.t.textconv diff.t.command \
+                 merge.t.driver core.pager gpg.program; do git $1 config $key \"$T\"; done";
+    // A repository inside, in the index of the lane.
+    let nested = format!(
+        "{trap}\nplant() {{ {plant}\n}}\n\
+         git init -q sub; (cd sub; git config user.name a; git config user.email a@b; echo 1 >a; git add a; git commit -qm a)\n\
+         git config user.name a; git config user.email a@b; git add sub; git commit -qm sub; echo 2 >sub/a; echo b >sub/b\n\
+         plant '--git-dir=sub/.git'; mkdir -p sub/.git/hooks; cp trap sub/.git/hooks/post-index-change\n\
+         printf '[submodule \"sub\"]\\n\\tpath = sub\\n\\turl = ./sub\\n' >.gitmodules"
+    );
+    let attributes = format!(
+        "{trap}\nplant() {{ {plant}\n}}\nplant; printf '* filter=t diff=t merge=t\\n' >.gitattributes\n\
+         echo changed >README.md; echo x >attributes.txt; cp trap $(git rev-parse --git-dir)/hooks/post-index-change"
+    );
+    let moved = format!(
+        "{trap}\nplant() {{ {plant}\n}}\nd=$(git rev-parse --git-dir); cp -r $d evil; plant --git-dir=evil; \
+         echo \"gitdir: $PWD/evil\" >.git; echo x >moved.txt"
+    );
+    // They work, where git believes them.
+    let control = scene.home.join("control");
+    fs::create_dir_all(&control).unwrap();
+    let prepared = format!("export REGATTA_TASK=control; git init -q .\n{nested}");
+    assert!(Command::new("sh").args(["-c", &prepared]).current_dir(&control).status().unwrap().success());
+    let _ = scene.git(&control, &["status"]);
+    assert!(proof.exists(), "a trap works");
+    fs::remove_file(&proof).unwrap();
+    // Long enough for a look while they run.
+    let wait = "sleep 3";
+    let tasks = task("nested", "", &format!("{nested}\n{wait}"))
+        + &task("nested-fails", "", &format!("{nested}\n{wait}\nexit 1"))
+        + &task("attributes", "", &format!("{attributes}\n{wait}"))
+        + &task("moved", "", &format!("{moved}\n{wait}"));
+    scene.run(&tasks, 1);
+    let trapped = || fs::read_to_string(&proof).unwrap_or_default();
+    assert_eq!(trapped(), "", "during the run");
+    for id in ["nested", "nested-fails", "attributes", "moved"] {
+        for words in [&["diff", id][..], &["radar"], &["lane", "list"], &["status", id], &["attach", id]] {
+            scene.world.regatta(words);
+            assert_eq!(trapped(), "", "{id}: regatta {}", words.join(" "));
+        }
+    }
+    scene.run(&task("after", "", "echo x >after.txt"), 0);
+    for id in ["nested-fails", "moved"] {
+        scene.world.regatta(["lane", "retire", id, "--yes"]);
+        scene.world.regatta(["retry", id]);
+    }
+    assert_eq!(trapped(), "", "afterwards");
 }
 
 /// The file with which an agent says that it is done.
