@@ -30,6 +30,7 @@ mod prepare;
 mod reader;
 mod record;
 mod register;
+mod removal;
 mod retire;
 mod salvage;
 mod secrets;
@@ -57,7 +58,7 @@ pub use index::Restored;
 pub use pool::{PoolOptions, PooledLane};
 pub use prepare::Fresh;
 pub use record::has_lane;
-pub(crate) use retire::remove_tree;
+pub(crate) use removal::remove_tree;
 pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_core::hex::hex;
 
-use super::retire::remove_tree;
+use super::removal::remove_tree;
 use super::{Lane, Lanes};
 use crate::git::{
     GitError, HeadRef, Oid, RefList, copy_hooks, head_in, io, load_head, read_head_in, read_plain,

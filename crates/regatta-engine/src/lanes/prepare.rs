@@ -8,7 +8,7 @@ use regatta_core::time::Timestamp;
 
 use super::lane_head::Move;
 use super::record::LaneRecord;
-use super::retire::remove_tree;
+use super::removal::remove_tree;
 use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
 use crate::git::{ChangeKind, GitError, HookSource, Oid, absent_is_none, hook_fingerprint, io};

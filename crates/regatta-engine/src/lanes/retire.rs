@@ -8,6 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
 use super::lane_head::someone_stands_in;
+use super::removal::remove_tree;
 use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
 use crate::git::{GitError, absent_is_none, io, unique_suffix};
@@ -209,26 +210,5 @@ impl Lanes {
         let trash = self.root.join(".trash");
         let Ok(entries) = fs::read_dir(&trash) else { return Ok(()) };
         entries.flatten().try_for_each(|entry| self.delete_aside(&entry.path()))
-    }
-}
-
-/// Deletes a directory even if tools made parts of it read-only, as module caches are.
-pub(crate) fn remove_tree(dir: &Path) -> std::io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            make_writable(dir);
-            fs::remove_dir_all(dir)
-        }
-        other => other,
-    }
-}
-
-fn make_writable(dir: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).ok();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            make_writable(&entry.path());
-        }
     }
 }

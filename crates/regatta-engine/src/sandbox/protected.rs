@@ -287,7 +287,7 @@ fn stamp_of(place: &Path, exposed: bool) -> io::Result<Option<String>> {
         && let Ok(content) = fs::read(place)
     {
         let digest = Sha256::digest(content);
-        return Ok(Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()));
+        return Ok(Some(hex(&digest)));
     }
     Ok(Some(format!("{} {} {}", meta.ino(), meta.size(), meta.ctime_nsec())))
 }

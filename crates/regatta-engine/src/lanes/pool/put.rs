@@ -14,7 +14,7 @@ use super::{PoolOptions, Stamp};
 use crate::failpoint;
 use crate::git::{GitError, Oid, io};
 use crate::lanes::record::LaneRecord;
-use crate::lanes::retire::remove_tree;
+use crate::lanes::remove_tree;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
 
