@@ -27,9 +27,13 @@ fn main() -> ExitCode {
         ["try", facts, who, ref ids @ ..] => program::try_all(Path::new(facts), who, ids),
         ["stay"] => stories::stay(),
         ["bomb"] => stories::bomb(),
+        ["deep", levels] => stories::deep(levels),
         ["helper", ref what @ ..] => program::helper(what),
         ["as", id, program, ref args @ ..] => {
             let id = id.parse().unwrap_or(u32::MAX);
+            // As many open files as an ordinary user usually has.
+            let limit = rustix::process::Rlimit { current: Some(1024), maximum: Some(1 << 19) };
+            let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
             Err(Command::new(program).args(args).uid(id).gid(id).exec())
         }
         _ => return tests(),
@@ -80,7 +84,8 @@ fn trials(levels: &[Setting]) -> Vec<Trial> {
         for setting in [Setting::Full, Setting::Files].into_iter().filter(|it| levels.contains(it)) {
             let full = stories::FULL_STORIES.iter().filter(|_| setting == Setting::Full);
             let once = stories::ONCE.iter().filter(|_| setting == Setting::Full && user == User::Ordinary);
-            for (name, story) in stories::STORIES.iter().chain(full).chain(once) {
+            let ordinary = stories::ORDINARY_STORIES.iter().filter(|_| user == User::Ordinary);
+            for (name, story) in stories::STORIES.iter().chain(full).chain(ordinary).chain(once) {
                 let name = format!("story::{}::{}::{name}", setting.name(), user.name());
                 trials.push(Trial::test(name, move || stories::tell(*story, user, setting)));
             }

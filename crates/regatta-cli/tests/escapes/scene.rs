@@ -227,6 +227,16 @@ impl Scene {
         }
     }
 
+    /// Whether Regatta runs as another user than these tests.
+    pub(crate) fn is_somebody_else(&self) -> bool {
+        self.becomes.is_some()
+    }
+
+    /// How many processes outside have ended.
+    pub(crate) fn ended(&mut self) -> usize {
+        self.bystanders.iter_mut().filter_map(|it| it.has_ended().then_some(())).count()
+    }
+
     /// This program, where the agent finds it.
     pub(crate) fn escape(&self) -> PathBuf {
         self.home.join("bin/escape")

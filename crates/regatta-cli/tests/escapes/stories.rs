@@ -35,6 +35,10 @@ pub(crate) const STORIES: &[Story] = &[
 pub(crate) const FULL_STORIES: &[Story] =
     &[("62_a_fork_bomb", a_fork_bomb), ("63_kill_9_of_shim_and_stages", kill_9)];
 
+/// Told at the levels full and files, as an ordinary user: as root a failure would end the machine.
+pub(crate) const ORDINARY_STORIES: &[Story] =
+    &[("24_kill_everybody", kill_everybody), ("62_directories_without_end", directories_without_end)];
+
 /// Told once.
 pub(crate) const ONCE: &[Story] = &[("70_settings_that_open_too_much", settings_that_open_too_much)];
 
@@ -296,6 +300,42 @@ fn odd_markers(user: User, setting: Setting) {
     }
 }
 
+/// What an agent leaves is cleared away, however deep it is.
+fn directories_without_end(user: User, setting: Setting) {
+    let scene = Scene::new(user, setting);
+    let deep = |dir: &str| format!("(cd {dir} && '{}' deep 2500)", scene.escape().display());
+    let closed =
+        "mkdir -p $TMPDIR/closed/in; echo x >$TMPDIR/closed/in/x; chmod 0 $TMPDIR/closed/in $TMPDIR/closed";
+    let tasks = task("deep-tmp", "", &format!("{}\n{closed}\necho x >x.txt", deep("$TMPDIR")))
+        + &task("deep-home", "", &format!("mkdir -p ~/deep && {}\necho y >y.txt", deep("~/deep")))
+        + &task("deep-lane", "", &format!("mkdir deep; {}\necho z >z.txt", deep("deep")));
+    let plan = scene.plan(&tasks);
+    let ran = scene.world.run(&plan, &["--no-dashboard"]);
+    assert!(ran.code == 0 || ran.code == 1, "{}", ran.shown());
+    assert!(reasons(&scene, "deep-tmp").starts_with("landed"), "{}", ran.shown());
+    let boxes = scene.facts.lanes.join(".box");
+    let left: Vec<PathBuf> = ["deep-tmp/1", "deep-home/1", "deep-lane/1"]
+        .map(|name| boxes.join(name))
+        .into_iter()
+        .filter(|dir| dir.exists())
+        .collect();
+    assert!(left.is_empty(), "{left:?} stay, {}", ran.shown());
+    assert!(!scene.home.join("deep").exists());
+    scene.run(&task("after", "", "echo x >after.txt"), 0);
+}
+
+/// A signal to every process reaches those of the attempt.
+fn kill_everybody(user: User, setting: Setting) {
+    let mut scene = Scene::new(user, setting);
+    // Not with the id of the person who runs the tests.
+    if !scene.is_somebody_else() {
+        return;
+    }
+    scene.run(&task("kills", "", "kill -9 -1; sleep 1; exit 1"), 1);
+    assert_eq!(scene.ended(), 0, "processes outside live");
+    assert!(reasons(&scene, "kills").starts_with("failed"), "{}", reasons(&scene, "kills"));
+}
+
 /// Ends only with the attempt: without a session, without a parent, without an environment, without descriptors.
 fn processes_that_stay(user: User, setting: Setting) {
     let scene = Scene::new(user, setting);
@@ -484,6 +524,15 @@ pub(crate) fn stay() -> std::io::Result<()> {
     loop {
         std::thread::sleep(Duration::from_secs(60));
     }
+}
+
+/// Makes directories, each in the one before.
+pub(crate) fn deep(levels: &str) -> std::io::Result<()> {
+    for _ in 0..levels.parse().unwrap_or(0) {
+        fs::create_dir("a-directory")?;
+        std::env::set_current_dir("a-directory")?;
+    }
+    fs::write("file", "deep")
 }
 
 /// Starts processes until no more can be started, and says how many there were.
