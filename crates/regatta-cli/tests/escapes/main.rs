@@ -102,9 +102,10 @@ fn rows(user: User, setting: Setting, through: &'static [&'static str], trials: 
         let outcome = outcome.clone();
         let whole = Trial::test(format!("{place}::nothing_else_changed"), move || {
             let outcome = outcome.get_or_init(|| Scene::new(user, setting).attack());
-            match outcome.differences.is_empty() {
-                true => Ok(()),
-                false => Err(Failed::from(outcome.differences.join("\n"))),
+            if outcome.differences.is_empty() {
+                Ok(())
+            } else {
+                Err(Failed::from(outcome.differences.join("\n")))
             }
         });
         // First, so that the scenes are prepared side by side.

@@ -180,9 +180,10 @@ pub(crate) const TRIES: &[Try] = &[
         None => Err(io::Error::other("root prepares it for an ordinary user")),
     }),
     one("29b", "lack no_new_privs", Proof::Claim, |_, _| {
-        match fs::read_to_string("/proc/self/status")?.contains("NoNewPrivs:\t1") {
-            true => Err(io::Error::other("it is set")),
-            false => Ok("it is not set".into()),
+        if fs::read_to_string("/proc/self/status")?.contains("NoNewPrivs:\t1") {
+            Err(io::Error::other("it is set"))
+        } else {
+            Ok("it is not set".into())
         }
     }),
     one("30", "make a user namespace", Proof::Claim, |_, _| alone(&["user-namespace"])),
