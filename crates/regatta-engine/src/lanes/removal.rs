@@ -125,7 +125,7 @@ mod tests {
         fs::write(tree.join(".regatta-1"), "taken").unwrap();
         symlink(&kept, tree.join("a/link")).unwrap();
         for closed in ["a/b", "a"] {
-            fs::set_permissions(tree.join(closed), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(tree.join(closed), fs::Permissions::from_mode(0o000)).unwrap();
         }
         // Deeper than a path can name.
         let deep = "i=0; while [ $i -lt 1500 ]; do mkdir dir && cd -P dir || exit 1; i=$((i+1)); done 2>/dev/null; : >x";

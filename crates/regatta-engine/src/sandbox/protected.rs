@@ -358,7 +358,7 @@ mod tests {
         std::os::unix::fs::symlink("/tmp", claude.join("hooks")).unwrap();
         fs::create_dir_all(claude.join("commands/a/b")).unwrap();
         fs::write(claude.join("commands/a/b/c.md"), "evil").unwrap();
-        fs::set_permissions(claude.join("commands"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(claude.join("commands"), fs::Permissions::from_mode(0o000)).unwrap();
         let mut changed = compare(&state, &run_dir).unwrap().paths;
         changed.sort();
         let expected = ["commands", "hooks", "hooks/a.sh", "settings.json"].map(|name| claude.join(name));
