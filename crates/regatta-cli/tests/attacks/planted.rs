@@ -158,8 +158,9 @@ fn settings_that_an_agent_changed_wait_for_the_user() {
     let proof = world.outside("setup-ran");
     world.config("land: { auto: true }\nlane: { setup: \"true\" }\n");
     let evil = format!("lane: {{ setup: \"echo ran >>{}\" }}", proof.display());
-    // Changed by a landing.
-    world.run(&world.plan(&task("a", "", &format!("echo '{evil}' > regatta.yaml"))), &[]).exited(0);
+    // Changed by a landing, which needs a person.
+    world.run(&world.plan(&task("a", "", &format!("echo '{evil}' > regatta.yaml"))), &[]).exited(1);
+    world.regatta(["land", "a"]).exited(0);
     assert!(world.landed("regatta.yaml").is_some_and(|text| text.contains("setup-ran")));
     world.run(&world.plan(&write("b")), &[]).exited(6).says("lane.setup");
     world.regatta(["add", "more"]).exited(6);

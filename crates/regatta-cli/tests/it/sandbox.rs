@@ -221,9 +221,9 @@ fn work_that_changes_what_regatta_runs_waits_for_a_person() {
     insta::assert_snapshot!(world.run(&plan, &["-j", "1"]).shown(), @"
     test → main: 3 tasks
         TIME settings  agent started, process PID
-        TIME settings  blocked (policy): it changes regatta.yaml, and so what Regatta runs; `regatta diff settings` shows it, `regatta land settings` lands it
+        TIME settings  blocked (policy): it changes regatta.yaml, and so what Regatta or your own agents run; `regatta diff settings` shows it, `regatta land settings` lands it
         TIME guarded  agent started, process PID
-        TIME guarded  blocked (policy): it changes ci/run, and so what Regatta runs; `regatta diff guarded` shows it, `regatta land guarded` lands it
+        TIME guarded  blocked (policy): it changes ci/run, and so what Regatta or your own agents run; `regatta diff guarded` shows it, `regatta land guarded` lands it
         TIME plain  agent started, process PID
         TIME plain  landed on main as HASH
 
@@ -231,8 +231,8 @@ fn work_that_changes_what_regatta_runs_waits_for_a_person() {
     ⚠ guarded blocked
     ✓ plain landed HASH
 
-    ⚠ settings blocked: policy: it changes regatta.yaml, and so what Regatta runs; `regatta diff settings` shows it, `regatta land settings` lands it
-    ⚠ guarded blocked: policy: it changes ci/run, and so what Regatta runs; `regatta diff guarded` shows it, `regatta land guarded` lands it
+    ⚠ settings blocked: policy: it changes regatta.yaml, and so what Regatta or your own agents run; `regatta diff settings` shows it, `regatta land settings` lands it
+    ⚠ guarded blocked: policy: it changes ci/run, and so what Regatta or your own agents run; `regatta diff guarded` shows it, `regatta land guarded` lands it
     2 blocked, 1 landed in TIME on main
     --- stderr
     hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries

@@ -213,7 +213,7 @@ static LAND_KEYS: &[Key] = &[
         "guard",
         Kind::OneOrMore,
         "none",
-        "More files that only a person lands, as paths or globs. Work that changes `regatta.yaml`, `.worktreeinclude` or the repository's own hooks always waits for `regatta land ID`.",
+        "More files that only a person lands, as paths or globs. Work that changes `regatta.yaml`, `.worktreeinclude`, the repository's own hooks or the settings of your own agents in it always waits for `regatta land ID`.",
     )
     .example("[.github, Dockerfile]"),
 ];

@@ -5,8 +5,20 @@
 
 use crate::writes::WritePath;
 
-/// Files at the root of a repository from which Regatta takes commands, or files to copy into lanes.
-const OWN: [&str; 4] = ["regatta.yaml", "regatta.yml", "rookery.yaml", ".worktreeinclude"];
+/// Files of a repository from which Regatta takes commands or files to copy into lanes, and from which the user's own
+/// agents take commands in a checkout.
+const OWN: [&str; 10] = [
+    "regatta.yaml",
+    "regatta.yml",
+    "rookery.yaml",
+    ".worktreeinclude",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/hooks",
+    ".mcp.json",
+    ".codex",
+    ".gemini/settings.json",
+];
 
 /// The first of `changed` that only a person may land. `hooks` is the directory of hooks inside the repository, if there
 /// is one; `more` are the user's own paths and globs.
@@ -19,7 +31,7 @@ pub fn guarded<'a>(changed: &'a [String], hooks: Option<&str>, more: &[String]) 
 /// Why the work waits.
 pub fn why_guarded(path: &str, task: &str) -> String {
     format!(
-        "it changes {path}, and so what Regatta runs; `regatta diff {task}` shows it, `regatta land {task}` lands it"
+        "it changes {path}, and so what Regatta or your own agents run; `regatta diff {task}` shows it, `regatta land {task}` lands it"
     )
 }
 
@@ -35,6 +47,9 @@ mod tests {
         };
         assert!(found("regatta.yaml", None, &[]) && found(".worktreeinclude", None, &[]));
         assert!(found(".husky/pre-commit", Some(".husky"), &[]));
+        assert!(found(".claude/settings.json", None, &[]) && found(".claude/hooks/a.sh", None, &[]));
+        assert!(found(".mcp.json", None, &[]) && found(".codex/config.toml", None, &[]));
+        assert!(!found(".claude/skills/x.md", None, &[]) && !found("web/.mcp.json", None, &[]));
         assert!(found(".github/workflows/x.yml", None, &[".github"]));
         assert!(found("a/Dockerfile", None, &["**/Dockerfile"]));
         assert!(!found("docs/regatta.yaml", None, &[]) && !found("regatta.yaml.md", None, &[]));
