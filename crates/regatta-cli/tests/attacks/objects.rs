@@ -181,7 +181,7 @@ fn a_large_file_lands_with_a_warning() {
     agent     sh
     from      DIR/plan.md:6
     commit  HASH on main
-    attempt 1 sh · TIME · exit 0 · verdict warn
+    attempt 1 sh · TIME · exit 0 · verdict warn · unconfined
               - exit-code says pass
               - large files, which will be in every clone: big.bin (28 MB)
               - 1 file changed, tree HASH

@@ -72,7 +72,8 @@ fn scene(world: &World) -> (regatta_testkit::world::Barrier, regatta_testkit::wo
 #[test]
 fn strangers_with_the_pids_of_the_dead_are_taken_for_nobody_and_left_alone() {
     with_own_pids("strangers_with_the_pids_of_the_dead_are_taken_for_nobody_and_left_alone", || {
-        let world = World::new(REGATTA);
+        // The first process inside a sandbox stays a zombie of the shim's session here: its pid would not be free.
+        let world = World::without_sandbox(REGATTA);
         let (barrier, daemon, [shim, agent]) = scene(&world);
         let dead = daemon.pid();
         daemon.kill().exited(137);
