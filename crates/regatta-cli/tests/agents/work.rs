@@ -1,5 +1,6 @@
 //! Work that succeeds, and work that fails on the way.
 
+use regatta_testkit::agents;
 use regatta_testkit::api::{Said, Script, Turn};
 
 use crate::scene::{DONE, Scene};
@@ -29,6 +30,28 @@ fn each_agent_edits_and_commits_and_its_work_lands() {
         assert_eq!(attempt["summary"], "Did it", "{attempt:#}");
     }
     scene.assert_tidy();
+}
+
+#[test]
+fn each_agent_works_in_a_network_of_its_own() {
+    let mut scene = Scene::new();
+    let url = scene.api.url();
+    let port = url.rsplit(':').next().expect("a URL with a port");
+    // codex and opencode have the address of their model in files of their own.
+    let sandbox = format!("sandbox: {{ mode: full, network: trusted, local: [{port}] }}\n");
+    scene.world.config(&format!("{}{sandbox}", agents::SETTINGS));
+    for agent in AGENTS {
+        let tries = format!("echo made >{agent}.txt; git add . && git commit -q -m made");
+        let turns = [Turn::run(&tries), Turn::run(DONE), Turn::say("It is done.")];
+        scene.task(agent, agent, "", Script::of(turns));
+    }
+    scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(0);
+    scene.world.assert_states(LANDED);
+    for agent in AGENTS {
+        assert_eq!(scene.world.landed(&format!("{agent}.txt")).as_deref(), Some("made\n"));
+        assert_eq!(scene.world.task(agent)["attempts"][0]["sandbox"], "full");
+    }
+    scene.world.assert_tidy();
 }
 
 #[test]
