@@ -99,13 +99,9 @@ fn a_budget_in_tokens_stops_agents_in_the_middle_that_tell_their_use_only_at_the
     let mut scene = Scene::new();
     let agents = ["codex", "gemini"];
     for agent in agents {
-        // Endless: only the budget stops it.
-        scene.task(
-            agent,
-            agent,
-            "max_attempts: 1\nbudget_tokens: 400",
-            Script::always(Turn::run(LOOK_COMMAND)),
-        );
+        // Far more than the budget allows, and each call another: gemini ends a loop of equal calls by itself.
+        let turns = (0..300).map(|n| Turn::run(&format!("echo looked at file {n}")));
+        scene.task(agent, agent, "max_attempts: 1\nbudget_tokens: 400", Script::of(turns));
     }
     scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(1);
     for agent in agents {

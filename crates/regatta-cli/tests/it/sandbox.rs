@@ -328,3 +328,30 @@ fn checks_hooks_setup_and_gates_are_confined_too() {
     world.assert_states(["a landed"]);
     assert!(!world.root().join("planted").exists());
 }
+
+#[test]
+fn small_builds_work_inside_and_leave_the_users_caches_alone() {
+    let mut world = closed("version: 1\n");
+    let own = |name: &str, usual: &str| {
+        let home = std::env::var("HOME").unwrap_or_default();
+        std::env::var(name).unwrap_or_else(|_| format!("{home}/{usual}"))
+    };
+    world.env("RUSTUP_HOME", own("RUSTUP_HOME", ".rustup"));
+    let repo = world.repo();
+    repo.commit_file("Cargo.toml", "[package]\nname = \"tiny\"\nedition = \"2021\"\n", "cargo");
+    repo.commit_file("src/main.rs", "fn main() { println!(\"built\"); }\n", "cargo");
+    repo.commit_file("dep/package.json", "{ \"name\": \"dep\", \"version\": \"1.0.0\" }\n", "npm");
+    repo.commit_file("package.json", "{ \"dependencies\": { \"dep\": \"file:dep\" } }\n", "npm");
+    repo.commit_file(".gitignore", "target\nnode_modules\n", "built");
+    let build = "cargo run -q --offline > cargo.txt && npm install --offline --no-audit --no-fund >&2 \\\n\
+                 && node -e 'console.log(require.resolve(\"dep/package.json\").length > 0)' > npm.txt \\\n\
+                 && cc -x c -o target/c - <<< 'int main(void) { return 0; }' && target/c";
+    world.config("agents: { bash: { kind: command, argv: [bash] } }\n");
+    let keys = "agent: bash\nchecks: [\"cargo build -q --offline\"]";
+    world.run(&world.plan_with("", &task("a", keys, build)), &[]).exited(0);
+    assert_eq!(world.landed("cargo.txt").as_deref(), Some("built\n"));
+    assert_eq!(world.landed("npm.txt").as_deref(), Some("true\n"));
+    let left: Vec<_> =
+        [".cargo", ".npm", ".cache"].into_iter().filter(|dir| home(&world).join(dir).exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
