@@ -607,8 +607,13 @@ fn what_it_says_is_seen_as_it_is_said() {
 #[test]
 fn the_diff_of_a_live_agent_is_read_again() {
     let world = World::new(REGATTA);
-    let fifo = world.fifo("go");
-    let script = format!("echo one >x.txt; read go < {0}; echo two >>x.txt; read go < {0}", fifo.display());
+    // Two of them: at the same one, the second `read` could find the writer that let the first one go.
+    let (fifo, end) = (world.fifo("go"), world.fifo("end"));
+    let script = format!(
+        "echo one >x.txt; read go < {}; echo two >>x.txt; read go < {}",
+        fifo.display(),
+        end.display()
+    );
     let path = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      {script}\n---\n"
     ));
@@ -649,5 +654,5 @@ fn the_diff_of_a_live_agent_is_read_again() {
 
     Enter detail  l logs  d diff  s send  m msg  C cancel  ? help  Esc back
     ");
-    let_go(&fifo);
+    let_go(&end);
 }
