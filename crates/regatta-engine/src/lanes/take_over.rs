@@ -26,7 +26,7 @@ impl Lanes {
         Ok(head)
     }
 
-    /// See [`Self::head_of`].
+    /// See `head_of`.
     pub fn take_over(&self, lane: &Lane) -> Result<Oid, GitError> {
         self.head_of(lane)
     }
