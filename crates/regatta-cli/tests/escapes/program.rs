@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     pub(crate) stream: PathBuf,
     pub(crate) stream_in_run: Option<PathBuf>,
     pub(crate) datagram: PathBuf,
-    /// A terminal at which nobody of the attempt sits.
+    /// A terminal that belongs to no process of the attempt.
     pub(crate) terminal: PathBuf,
     pub(crate) abstract_name: String,
     pub(crate) tcp: u16,

@@ -21,7 +21,7 @@ pub struct Memory {
     pub(crate) choosing: Arc<tokio::sync::Mutex<()>>,
     /// Lanes of settled tasks that could not be removed in time. Of one repository.
     lanes_to_retire: Arc<Mutex<BTreeSet<TaskId>>>,
-    /// Whether the user was told that the sandbox is weaker than it could be.
+    /// Whether the notice about a weaker sandbox was shown.
     told_of_sandbox: Arc<AtomicBool>,
     /// Work of chains that waits for a person, by task and commit.
     told_of_guard: Arc<Mutex<BTreeSet<Guarded>>>,
