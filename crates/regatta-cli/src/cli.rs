@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 
 use crate::commands::orchestrator::OrchestratorCommand;
@@ -71,7 +72,7 @@ pub(crate) fn main() -> ExitCode {
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let mut cli = match parsed.or_else(other_tool) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&without_hidden(error)),
     };
     // Called as `claude-orchestrator`, every command that can print JSON does, as in that tool.
     let called = std::env::args_os().next().map(PathBuf::from);
@@ -118,6 +119,25 @@ fn other_tool(error: clap::Error) -> Result<Cli, clap::Error> {
         Err(other) if other.kind() == clap::error::ErrorKind::InvalidSubcommand => Err(error),
         Err(other) => Err(other),
     }
+}
+
+/// The error without hidden commands, which clap lists when a command is missing.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    let (Some(ContextValue::String(path)), Some(ContextValue::Strings(names))) =
+        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::ValidSubcommand))
+    else {
+        return error;
+    };
+    let definition = definition();
+    let mut command = &definition;
+    for name in path.split(' ').skip(1) {
+        let Some(found) = command.find_subcommand(name) else { return error };
+        command = found;
+    }
+    let is_shown = |name: &&String| command.find_subcommand(name).is_none_or(|found| !found.is_hide_set());
+    let shown = names.iter().filter(is_shown).cloned().collect();
+    error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
+    error
 }
 
 fn usage(error: &clap::Error) -> ExitCode {
@@ -198,5 +218,13 @@ mod tests {
             "unrecognized subcommand 'lst'",
             "some similar subcommands exist: 'cost', 'ls', 'list'; Usage: ",
         );
+    }
+
+    #[test]
+    fn a_missing_command_is_not_chosen_from_hidden_ones() {
+        let error = definition().try_get_matches_from(["regatta", "--quiet"]).unwrap_err();
+        assert!(error.to_string().contains("complete-ids"), "clap lists hidden commands: {error}");
+        let text = without_hidden(error).to_string();
+        assert!(text.contains(" run, enqueue,") && !text.contains("complete-ids"), "{text}");
     }
 }

@@ -15,7 +15,6 @@ mod queue;
 #[cfg(test)]
 mod reference;
 mod render;
-mod setup;
 mod top;
 mod trust;
 mod ui;

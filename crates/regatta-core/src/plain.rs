@@ -26,6 +26,13 @@ pub fn words(text: &str) -> String {
     spaced(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Two clauses as one sentence: `first; second`, without the full stop of the first.
+pub fn joined(first: &str, second: &str) -> String {
+    let first = first.trim_end();
+    let open = first.strip_suffix('.').filter(|rest| !rest.ends_with('.')).unwrap_or(first);
+    format!("{open}; {second}")
+}
+
 /// How a character is displayed: as itself, not at all, or as a replacement mark.
 pub fn visible(c: char) -> Option<char> {
     match c {

@@ -15,7 +15,7 @@ use crate::oid::Oid;
 use crate::plain::{fenced, last_lines, markdown};
 use crate::sandbox::Level;
 use crate::state::{StateName, TaskState};
-use crate::time::{Timestamp, human};
+use crate::time::{Timestamp, counted, human};
 use crate::train::LandStep;
 
 pub use words::{describe, describe_evidence, landed_as};
@@ -189,8 +189,10 @@ impl Report {
         }
         let _ = writeln!(
             text,
-            "- cost: ${:.4}, {} tokens in, {} tokens out\n",
-            self.cost_usd, self.tokens_in, self.tokens_out
+            "- cost: ${:.4}, {} in, {} out\n",
+            self.cost_usd,
+            counted(self.tokens_in, "token"),
+            counted(self.tokens_out, "token")
         );
         text.push_str(
             "| task | state | attempts | verdict | cost | commit | reason |\n|---|---|---|---|---|---|---|\n",

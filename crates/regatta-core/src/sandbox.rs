@@ -14,7 +14,7 @@ pub mod state;
 mod tests;
 pub mod wire;
 
-pub use choice::{Choice, Machine, choose};
+pub use choice::{Choice, Machine, NoNamespaces, Unconfinable, Weakness, choose};
 pub use level::Level;
 pub use plan::{Confinement, Net, PathAccess, PathRule};
 pub use policy::{BoxDirs, Disk, Facts, Policy, Refusal, policy};

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::counted;
+
 /// The four verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -145,12 +147,14 @@ impl Metrics {
     /// The reported numbers in words; empty if there are none.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
-        let mut add = |value: Option<u64>, what: &str| parts.extend(value.map(|n| format!("{n} {what}")));
-        add(self.tests_passed, "tests passed");
-        add(self.tests_failed, "tests failed");
-        add(self.files_changed, "files changed");
-        add(self.tokens_in, "tokens in");
-        add(self.tokens_out, "tokens out");
+        let mut add = |value: Option<u64>, thing: &str, what: &str| {
+            parts.extend(value.map(|n| format!("{} {what}", counted(n, thing))));
+        };
+        add(self.tests_passed, "test", "passed");
+        add(self.tests_failed, "test", "failed");
+        add(self.files_changed, "file", "changed");
+        add(self.tokens_in, "token", "in");
+        add(self.tokens_out, "token", "out");
         parts.extend(self.duration_s.map(|seconds| format!("{seconds} s")));
         parts.extend(self.cost_usd.map(|usd| format!("${usd:.4}")));
         parts.join(", ")

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use regatta_core::exit::{Exit, Limit};
 use regatta_core::failure::{Backoff, FailureClass, RateLimit};
+use regatta_core::plain::joined;
 use regatta_core::profiles::{Choice, believed, spread};
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
@@ -92,7 +93,7 @@ impl Judgement {
         match self {
             Judgement::RateLimited { until: Some(until), limit, why } => {
                 let (until, doubt) = believed(until, now);
-                let why = doubt.map_or_else(|| why.clone(), |doubt| format!("{why}; {doubt}"));
+                let why = doubt.map_or_else(|| why.clone(), |doubt| joined(&why, &doubt));
                 Judgement::RateLimited { until: Some(until), limit, why }
             }
             other => other,
@@ -218,11 +219,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
 
 /// The message with its hint, as one sentence.
 fn with_hint(message: &str, hint: &str, spec: &TaskSpec) -> String {
-    format!(
-        "{}; {}",
-        message.trim_end_matches(['.', ' ']),
-        hint.replace("retry TASK", &format!("retry {}", spec.id))
-    )
+    joined(message, &hint.replace("retry TASK", &format!("retry {}", spec.id)))
 }
 
 /// Whether the agent has reported that its work is good.
@@ -317,7 +314,7 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
             (elsewhere(why, &class, so_far).unwrap_or_else(blocked), class, false)
         }
         Judgement::Budget(why) => {
-            let detail = format!("{why}; raise its budget, then `regatta retry`");
+            let detail = joined(why, "raise its budget, then `regatta retry`");
             (Outcome::Block { reason: BlockReason::Budget, detail }, FailureClass::Budget, false)
         }
         Judgement::Environment(why) => {
@@ -327,10 +324,11 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
         Judgement::Interrupted(why) => {
             let times = so_far.environment_failures + 1;
             let outcome = if times >= INTERRUPTED_LIMIT {
-                let detail = format!(
-                    "{why}; it was interrupted {times} times in a row; find out what stops it, then `regatta retry {}`",
+                let step = format!(
+                    "it was interrupted {times} times in a row; find out what stops it, then `regatta retry {}`",
                     so_far.spec.id
                 );
+                let detail = joined(why, &step);
                 Outcome::Block { reason: BlockReason::Policy, detail }
             } else {
                 let until = so_far.now.plus(backoff.after_work(times));
@@ -386,17 +384,18 @@ fn elsewhere(why: &str, class: &FailureClass, so_far: &SoFar<'_>) -> Option<Outc
         Choice::Use(profile) => Some(Outcome::Retry {
             not_before: None,
             class: class.clone(),
-            why: format!("{why}; it continues with profile {profile}"),
+            why: joined(why, &format!("it continues with profile {profile}")),
         }),
         Choice::Wait { profile, until, .. } => Some(Outcome::Park {
             until: *until,
             why: ParkReason::RateLimited,
-            detail: format!("{why}; all profiles are cooling down, and {profile} is ready first"),
+            detail: joined(why, &format!("all profiles are cooling down, and {profile} is ready first")),
         }),
         Choice::SetAside { profile, .. } => Some(Outcome::Block {
             reason: BlockReason::Policy,
-            detail: format!(
-                "{why}; no profile is left; fix the account, then `regatta profiles warm {profile}`"
+            detail: joined(
+                why,
+                &format!("no profile is left; fix the account, then `regatta profiles warm {profile}`"),
             ),
         }),
     }

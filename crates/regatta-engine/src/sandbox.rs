@@ -39,7 +39,7 @@ pub(crate) use boxes::{CommandBox, agent_box, agent_box_path, boxed_tasks, remov
 pub(crate) use inside::prepare_state;
 use inside::variables;
 pub(crate) use protected::{compare, survey};
-pub use trial::{Tried, trial};
+pub use trial::{NotWorking, Tried, trial};
 pub use view::View;
 
 /// A place to work in, and what is writable beside it.
@@ -110,7 +110,8 @@ fn described(refusal: &Refusal) -> String {
 impl Context {
     /// The level that agents and commands get here, or why none is started.
     pub fn sandbox_choice(&self) -> Result<Choice, String> {
-        choose(&self.settings.config.sandbox, &machine(&self.services.regatta_exe))
+        let machine = machine(&self.services.regatta_exe);
+        choose(&self.settings.config.sandbox, &machine).map_err(|refused| refused.to_string())
     }
 
     /// Whether the settings ask for a sandbox.
@@ -121,7 +122,7 @@ impl Context {
     /// Says once what is weaker here than it could be.
     pub(crate) fn tell_weaker(&self, choice: &Choice) {
         if !choice.weaker.is_empty() && self.memory.first_word_about_sandbox() {
-            self.say(format!("sandbox: {}; `regatta doctor` says more", choice.weaker.join("; ")));
+            self.say(format!("sandbox: {}; `regatta doctor` says more", choice.weaker_in_words()));
         }
     }
 

@@ -29,6 +29,7 @@ pub mod salvage;
 pub mod sandbox;
 pub mod scaffold;
 pub mod secrets;
+pub mod setup;
 pub mod step;
 pub mod target;
 pub mod taskfiles;

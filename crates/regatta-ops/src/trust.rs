@@ -1,5 +1,7 @@
 //! Whether this project's configuration and git settings may run anything, and the refusal if they may not.
 
+mod items;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;

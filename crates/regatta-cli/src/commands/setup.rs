@@ -1,16 +1,12 @@
 //! `regatta setup claude|codex`: adds Regatta to the user's own agent.
 
-use std::path::{Path, PathBuf};
-
 use regatta_core::crew::{MemberName, Role};
-use regatta_engine::templates::Text;
-use regatta_ops::documents::{SetupDocument, SetupMemberDocument, by_name};
+use regatta_ops::documents::by_name;
+use regatta_ops::setup::{AgentHomes, FileDone, FileStep, SetupAgent, SetupRequest, SetupScope, set_up};
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
-use crate::setup::places::{Agent, Scope, place};
-use crate::setup::{Done, Step, files, json_servers, toml_servers};
 use crate::ui::{Style, Ui};
 use regatta_ops::Refusal;
 
@@ -45,125 +41,71 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    match (args.agent, &args.name) {
-        (None, Some(_)) => make_ready(&args, global, ui).await,
-        // claude-orchestrator's `setup --global` is for claude.
-        (agent, _) => tell(agent.unwrap_or(Agent::Claude), &args, global, ui),
-    }
+/// The agents that Regatta can be added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Agent {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
 }
 
-/// Creates the store and the built-in templates for editing. As in that tool, joining is `register`.
-async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let project = Project::open(&global.options())?;
-    project.create_store().await?;
-    let templates = project.repo.state_dir.join("templates");
-    std::fs::create_dir_all(&templates).map_err(|error| Refusal::io("making", &templates, &error))?;
-    for text in Text::ALL {
-        let path = text.file(&project.repo.state_dir);
-        if path.symlink_metadata().is_err() {
-            std::fs::write(&path, text.built_in()).map_err(|error| Refusal::io("writing", &path, &error))?;
+impl From<Agent> for SetupAgent {
+    fn from(agent: Agent) -> Self {
+        match agent {
+            Agent::Claude => SetupAgent::Claude,
+            Agent::Codex => SetupAgent::Codex,
         }
     }
-    let role = match (&args.role, args.leader) {
-        (Some(role), _) => role.to_string(),
-        (None, true) => "leader".to_owned(),
-        (None, false) => "general".to_owned(),
-    };
-    let name = args.name.as_ref().map_or("NAME", MemberName::as_str);
-    ui.document(&SetupMemberDocument {
-        next: format!("regatta register --name {name} --role {role}"),
-        name: args.name.as_ref().map(ToString::to_string),
-        project: project.repo.toplevel,
-        role,
-        templates,
-    });
-    Ok(Exit::Ok)
 }
 
-fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let scope = if args.user { Scope::User } else { Scope::Project };
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = variable("HOME")
-        .ok_or_else(|| Refusal::usage("HOME is not set").hinted("your own settings are there"))?;
-    let repository = match scope {
-        Scope::Project => Project::open(&global.options())?.repo.toplevel,
-        Scope::User => home.clone(),
-    };
-    let place = place(agent, scope, &repository, &home, &variable);
-    let mut steps = Vec::new();
-    for (path, text) in &place.files {
-        let path = place.root.join(path);
-        steps.push(if args.remove {
-            files::take_away(&path, &place.root, args.dry_run)?
-        } else {
-            files::put(&path, text, args.dry_run)?
-        });
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+    if let (None, Some(name)) = (args.agent, &args.name) {
+        let usual = if args.leader { Role::LEADER } else { Role::GENERAL };
+        let role = args.role.clone().unwrap_or_else(|| Role::parse(usual).expect("a valid role"));
+        let prepared = Project::open(&global.options())?.prepare_member(name, &role).await?;
+        ui.document(&prepared);
+        return Ok(Exit::Ok);
     }
-    steps.extend(server(agent, args, scope, &repository, &place.root)?);
-    let kept = steps.iter().filter(|step| step.done == Done::Kept).count();
-    if ui.json {
-        let by_hand = by_hand(agent, args, scope);
-        ui.document(&by_name(&SetupDocument { by_hand, dry_run: args.dry_run, files: steps }));
+    let scope = if args.user {
+        SetupScope::User(AgentHomes::of_this_user()?)
     } else {
-        steps.iter().for_each(|step| line(step, args.dry_run, ui));
-        if let Some(command) = by_hand(agent, args, scope).filter(|_| !ui.quiet) {
+        SetupScope::Repository(Project::open(&global.options())?.repo.toplevel)
+    };
+    // claude-orchestrator's `setup --global` is for claude.
+    let agent = args.agent.unwrap_or(Agent::Claude).into();
+    let done = set_up(&SetupRequest { agent, scope, remove: args.remove, dry_run: args.dry_run })?;
+    if ui.json {
+        ui.document(&by_name(&done));
+    } else {
+        done.files.iter().for_each(|step| line(step, args.dry_run, ui));
+        if let Some(command) = done.by_hand.filter(|_| !ui.quiet) {
             ui.note(format!("for the MCP server run: {command}"));
         }
     }
-    Ok(if kept == 0 { Exit::Ok } else { Exit::Refused })
+    let kept = done.files.iter().any(|step| step.done == FileDone::Kept);
+    Ok(if kept { Exit::Refused } else { Exit::Ok })
 }
 
-/// Adds the server to the agent's settings.
-fn server(
-    agent: Agent,
-    args: &Args,
-    scope: Scope,
-    repository: &Path,
-    root: &Path,
-) -> Result<Option<Step>, Refusal> {
-    let (remove, dry) = (args.remove, args.dry_run);
-    Ok(match (agent, scope) {
-        (Agent::Claude, Scope::Project) => {
-            Some(json_servers::change(&repository.join(".mcp.json"), remove, dry)?)
-        }
-        // Claude keeps servers in a file that it rewrites all the time.
-        (Agent::Claude, Scope::User) => None,
-        (Agent::Codex, Scope::Project) => {
-            Some(toml_servers::change(&repository.join(".codex/config.toml"), remove, dry)?)
-        }
-        (Agent::Codex, Scope::User) => Some(toml_servers::change(&root.join("config.toml"), remove, dry)?),
-    })
-}
-
-/// What only the agent's own program should do.
-fn by_hand(agent: Agent, args: &Args, scope: Scope) -> Option<&'static str> {
-    match (agent, scope, args.remove) {
-        (Agent::Claude, Scope::User, false) => Some("claude mcp add --scope user regatta -- regatta mcp"),
-        (Agent::Claude, Scope::User, true) => Some("claude mcp remove --scope user regatta"),
-        _ => None,
-    }
-}
-
-fn line(step: &Step, dry: bool, ui: &Ui) {
+fn line(step: &FileStep, dry: bool, ui: &Ui) {
     let (word, style) = match step.done {
-        Done::Written => ("wrote", Style::Good),
-        Done::Replaced => ("replaced", Style::Good),
-        Done::Current => ("is current:", Style::Dim),
-        Done::Removed => ("removed", Style::Good),
-        Done::Absent => ("does not exist:", Style::Dim),
-        Done::Kept => ("left alone", Style::Wait),
+        FileDone::Written => ("wrote", Style::Good),
+        FileDone::Replaced => ("replaced", Style::Good),
+        FileDone::Current => ("is current:", Style::Dim),
+        FileDone::Removed => ("removed", Style::Good),
+        FileDone::Absent => ("does not exist:", Style::Dim),
+        FileDone::Kept => ("left alone", Style::Wait),
     };
     let would = match (dry, step.done) {
-        (true, Done::Written) => "would write",
-        (true, Done::Replaced) => "would replace",
-        (true, Done::Removed) => "would remove",
+        (true, FileDone::Written) => "would write",
+        (true, FileDone::Replaced) => "would replace",
+        (true, FileDone::Removed) => "would remove",
         _ => word,
     };
     let why = step.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
     let text = format!("{} {}{why}", ui.paint(style, would), shown(&step.path));
     match step.done {
-        Done::Kept => ui.note(text),
+        FileDone::Kept => ui.note(text),
         _ => ui.line(text),
     }
 }

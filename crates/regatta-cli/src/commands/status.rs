@@ -10,7 +10,7 @@ use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence, output_of};
 use regatta_core::sandbox::Level;
 use regatta_core::state::TaskState;
-use regatta_core::time::human;
+use regatta_core::time::{counted, human};
 use regatta_engine::redact::Redactor;
 use regatta_ops::look::status::{TaskDetails, document, lane, look};
 use regatta_ops::look::tasks::{suspected, why};
@@ -185,7 +185,7 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     let about = if attempt.priced { "~" } else { "" };
     facts.extend(attempt.cost_usd.map(|usd| format!("{about}${usd:.4}")));
     if attempt.tokens_in + attempt.tokens_out > 0 {
-        facts.push(format!("{} tokens in, {} out", attempt.tokens_in, attempt.tokens_out));
+        facts.push(format!("{} in, {} out", counted(attempt.tokens_in, "token"), attempt.tokens_out));
     }
     if attempt.ended_at.is_some()
         && attempt.verdict.is_none_or(|verdict| !verdict.is_good())

@@ -174,7 +174,7 @@ fn work_goes_back_as_often_as_is_allowed_and_then_waits_for_a_person() {
     world.run(&plan(&scene, ""), &[]).exited(1);
     world.assert_states(["a done", "a.accept blocked", "a.review done", "a.verify done"]);
     let reason = text(&world.task("a.accept")["reason"]).to_owned();
-    insta::assert_snapshot!(reason, @"verdict: It is not polite.; a was sent back 2 times, which is as often as `chain.rounds` allows");
+    insta::assert_snapshot!(reason, @"verdict: It is not polite; a was sent back 2 times, which is as often as `chain.rounds` allows");
     assert_eq!((world.attempts("a").0, world.attempts("a.accept").0), (3, 3));
     assert_eq!(world.landed("a.txt"), None);
     let told = fs::read_to_string(&notes).unwrap();

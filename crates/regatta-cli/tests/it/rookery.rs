@@ -75,7 +75,7 @@ fn its_readme_can_be_typed_word_for_word() {
     type_in(&world, "regatta status hello-world")
         .exited(0)
         .says("done")
-        .says("42 tests passed, 0 tests failed, 1 files changed, 12500 tokens in, 3200 tokens out, 187 s");
+        .says("42 tests passed, 0 tests failed, 1 file changed, 12500 tokens in, 3200 tokens out, 187 s");
     type_in(&world, "regatta status hello-world --json").exited(0);
     assert_eq!(
         world.repo().git(["log", "-1", "--format=%s%n%b", "regatta/hello-world"]).lines().collect::<Vec<_>>()

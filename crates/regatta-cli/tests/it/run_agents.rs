@@ -140,7 +140,7 @@ exit 1"#;
     let daemon = world.daemon();
     world.enqueue(&world.plan_with("", &task("a", "agent: codex", "do it")));
     world.wait_state("a", "parked");
-    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"rate-limited: You’ve hit your usage limit. Visit https://chatgpt.com/settings/usage to purchase more credits or try again at Nov 18th, 2199 2:22 AM.; the agent says that the limit ends at WHEN, more than 8 days from now; Regatta tries again at WHEN");
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"rate-limited: You’ve hit your usage limit. Visit https://chatgpt.com/settings/usage to purchase more credits or try again at Nov 18th, 2199 2:22 AM; the agent says that the limit ends at WHEN, more than 8 days from now; Regatta tries again at WHEN");
     assert_eq!(world.attempts("a"), (1, 0));
     daemon.signal("TERM");
     daemon.wait();

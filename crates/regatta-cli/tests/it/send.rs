@@ -644,7 +644,7 @@ fn the_transcript_has_every_attempt_below_what_it_was_told() {
 
     done
 
-    ✓ finished · 1 tokens in, 1 out
+    ✓ finished · 1 token in, 1 out
     ── standard error ──
     ┆ a attempt 1: verdict pass recorded
     --- stderr

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use regatta_core::sandbox::Level;
+use regatta_core::sandbox::{Level, NoNamespaces};
 use serde::{Deserialize, Serialize};
 
 use super::forced::Forced;
@@ -19,7 +19,7 @@ use super::{landlock, mounts, sys};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// User, mount, pid, ipc and net namespaces.
-    pub namespaces: Result<(), String>,
+    pub namespaces: Result<(), NoNamespaces>,
     /// Copies on write of a directory, inside namespaces.
     pub overlay: Result<(), String>,
     /// A `/proc` of its own, inside namespaces.
@@ -68,7 +68,7 @@ fn ask(exe: &Path) -> Machine {
     answer.unwrap_or_else(|error: io::Error| {
         let why = format!("{} could not be asked: {error}", exe.display());
         Machine {
-            namespaces: Err(why.clone()),
+            namespaces: Err(NoNamespaces::Other(why.clone())),
             overlay: Err(why.clone()),
             proc: Err(why),
             landlock: None,
@@ -89,7 +89,7 @@ fn find_out(forced: &Forced) -> Machine {
     let landlock = sys::landlock_abi().ok().map(|version| version.min(forced.abi.unwrap_or(u32::MAX)));
     let (namespaces, overlay, proc) = match in_namespaces(forced) {
         Ok((overlay, proc)) => (Ok(()), overlay, proc),
-        Err(why) => (Err(why.clone()), Err(why.clone()), Err(why)),
+        Err(why) => (Err(why.clone()), Err(why.to_string()), Err(why.to_string())),
     };
     Machine {
         namespaces,
@@ -101,25 +101,29 @@ fn find_out(forced: &Forced) -> Machine {
 }
 
 /// Goes through the steps of the full level that a machine may refuse.
-fn in_namespaces(forced: &Forced) -> Result<(Tried, Tried), String> {
-    let (mut answer, reply) = io::pipe().map_err(|error| error.to_string())?;
+fn in_namespaces(forced: &Forced) -> Result<(Tried, Tried), NoNamespaces> {
+    let other = |error: io::Error| NoNamespaces::Other(error.to_string());
+    let (mut answer, reply) = io::pipe().map_err(other)?;
     // Nothing of this is to last in the process that asks.
-    let child = sys::fork().map_err(|error| error.to_string())?;
+    let child = sys::fork().map_err(other)?;
     if child.is_none() {
-        let tried = super::stages::try_namespaces(forced)
-            .map_err(|fault| why_refused(&fault.to_string(), &fault))
-            .and_then(|()| match sys::fork() {
-                // The first process of the new pid namespace, which alone may have a `/proc`.
-                Ok(None) => {
-                    let tried = mounts::try_weak_steps(forced);
-                    say(&reply, &tried);
-                    sys::exit(0)
+        let tried =
+            super::stages::try_namespaces(forced).map_err(|fault| why_refused(&fault)).and_then(|()| {
+                match sys::fork() {
+                    // The first process of the new pid namespace, which alone may have a `/proc`.
+                    Ok(None) => {
+                        let tried = mounts::try_weak_steps(forced).map_err(NoNamespaces::Other);
+                        say(&reply, &tried);
+                        sys::exit(0)
+                    }
+                    Ok(Some(first)) => {
+                        let _ = rustix::process::waitpid(Some(first), rustix::process::WaitOptions::empty());
+                        Ok(())
+                    }
+                    Err(error) => {
+                        Err(NoNamespaces::Other(format!("a process cannot be started in them: {error}")))
+                    }
                 }
-                Ok(Some(first)) => {
-                    let _ = rustix::process::waitpid(Some(first), rustix::process::WaitOptions::empty());
-                    Ok(())
-                }
-                Err(error) => Err(format!("a process cannot be started in them: {error}")),
             });
         if tried.is_err() {
             say(&reply, &tried.map(|()| (Ok(()), Ok(()))));
@@ -132,33 +136,31 @@ fn in_namespaces(forced: &Forced) -> Result<(Tried, Tried), String> {
     if let Some(child) = child {
         let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
     }
-    serde_json::from_slice(&text).unwrap_or_else(|_| Err("the process that tried it ended".into()))
+    serde_json::from_slice(&text)
+        .unwrap_or_else(|_| Err(NoNamespaces::Other("the process that tried it ended".into())))
 }
 
-fn say(reply: &impl AsFd, tried: &Result<(Tried, Tried), String>) {
+fn say(reply: &impl AsFd, tried: &Result<(Tried, Tried), NoNamespaces>) {
     let _ = rustix::io::write(reply, &serde_json::to_vec(tried).unwrap_or_default());
 }
 
 /// The usual reasons, by what the machine says about itself.
-fn why_refused(text: &str, fault: &super::report::Fault) -> String {
+fn why_refused(fault: &super::report::Fault) -> NoNamespaces {
     let is_set = |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
     if is_set("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
-        return "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)"
-            .into();
+        return NoNamespaces::AppArmor;
     }
     if is_set("/proc/sys/user/max_user_namespaces", "0") {
-        return "user namespaces are switched off (user.max_user_namespaces is 0)".into();
+        return NoNamespaces::SwitchedOff;
     }
     if is_set("/proc/sys/kernel/unprivileged_userns_clone", "0") {
-        return "user namespaces are for root only (kernel.unprivileged_userns_clone is 0)".into();
+        return NoNamespaces::RootOnly;
     }
     match fault.errno {
-        Some(libc::EPERM) => {
-            "the kernel or a container refuses user namespaces (operation not permitted)".into()
-        }
-        Some(libc::ENOSPC) => "the limit of user namespaces is reached (user.max_user_namespaces)".into(),
-        Some(libc::EINVAL) => "the kernel has no user namespaces".into(),
-        _ => text.to_owned(),
+        Some(libc::EPERM) => NoNamespaces::NotPermitted,
+        Some(libc::ENOSPC) => NoNamespaces::LimitReached,
+        Some(libc::EINVAL) => NoNamespaces::NotInKernel,
+        _ => NoNamespaces::Other(fault.to_string()),
     }
 }
 
@@ -169,14 +171,15 @@ mod tests {
     #[test]
     fn the_best_level_follows_from_what_the_machine_has() {
         let no = || Err("no".to_owned());
+        let none = || Err(NoNamespaces::NotInKernel);
         let machine =
             |namespaces, landlock| Machine { namespaces, overlay: no(), proc: no(), landlock, seccomp: true };
         assert_eq!(machine(Ok(()), Some(7)).best(), Level::Full);
         assert_eq!(machine(Ok(()), None).best(), Level::Full);
-        assert_eq!(machine(no(), Some(2)).best(), Level::Files);
+        assert_eq!(machine(none(), Some(2)).best(), Level::Files);
         // Under the first version programs fail.
-        assert_eq!(machine(no(), Some(1)).best(), Level::Off);
-        assert_eq!(machine(no(), None).best(), Level::Off);
+        assert_eq!(machine(none(), Some(1)).best(), Level::Off);
+        assert_eq!(machine(none(), None).best(), Level::Off);
         assert_eq!(Machine { seccomp: false, ..machine(Ok(()), Some(7)) }.best(), Level::Off);
     }
 }

@@ -5,6 +5,20 @@ use std::collections::BTreeMap;
 use super::Repo;
 use super::config::{self, Setting};
 
+/// The settings `core.*` that belong to one checkout and its git directory.
+const OF_ONE_CHECKOUT: [&str; 10] = [
+    "worktree",
+    "bare",
+    "hookspath",
+    "fsmonitor",
+    "splitindex",
+    "untrackedcache",
+    "sparsecheckout",
+    "sparsecheckoutcone",
+    "logallrefupdates",
+    "repositoryformatversion",
+];
+
 /// Whether a setting is meaningful and harmless in our own git directory.
 fn is_copied(setting: &Setting) -> bool {
     let (section, subsection, name) = setting.parts();
@@ -15,23 +29,9 @@ fn is_copied(setting: &Setting) -> bool {
         }
         "index" | "checkout" | "status" | "fetch" | "receive" | "uploadpack" | "feature" => false,
         "extensions" => matches!(name, "objectformat" | "partialclone"),
-        "core" => !matches!(
-            name,
-            "worktree"
-                | "bare"
-                | "hookspath"
-                | "fsmonitor"
-                | "splitindex"
-                | "untrackedcache"
-                | "sparsecheckout"
-                | "sparsecheckoutcone"
-                | "logallrefupdates"
-                | "repositoryformatversion"
-                | "pager"
-                | "editor"
-                | "fsync"
-                | "gitproxy"
-        ),
+        "core" => {
+            !OF_ONE_CHECKOUT.contains(&name) && !matches!(name, "pager" | "editor" | "fsync" | "gitproxy")
+        }
         "submodule" => name == "url",
         "lfs" => !(subsection.is_none() && name == "storage"),
         _ => true,
@@ -79,19 +79,7 @@ fn is_for_lanes(setting: &Setting) -> bool {
     match section {
         "include" | "includeif" | "gc" | "maintenance" | "rerere" | "index" => false,
         "extensions" => matches!(name, "objectformat" | "partialclone"),
-        "core" => !matches!(
-            name,
-            "worktree"
-                | "bare"
-                | "hookspath"
-                | "fsmonitor"
-                | "splitindex"
-                | "untrackedcache"
-                | "sparsecheckout"
-                | "sparsecheckoutcone"
-                | "logallrefupdates"
-                | "repositoryformatversion"
-        ),
+        "core" => !OF_ONE_CHECKOUT.contains(&name),
         "lfs" => !(subsection.is_none() && name == "storage"),
         _ => true,
     }

@@ -1,10 +1,13 @@
 //! Tries the sandbox out, for `regatta doctor`: a program, a commit, and reading what must stay hidden.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use regatta_core::sandbox::{AgentState, BoxDirs, Choice, Facts, Level, SandboxSettings, choose, policy};
+use regatta_core::sandbox::{
+    AgentState, BoxDirs, Choice, Facts, Level, SandboxSettings, Unconfinable, choose, policy,
+};
 
 use super::disk::RealDisk;
 use super::machine;
@@ -19,15 +22,34 @@ pub struct Tried {
     pub landlock: Option<u32>,
 }
 
-/// Tries the sandbox that these settings lead to on this machine. An error says what does not work. `exe` is the
-/// `regatta` binary.
-pub fn trial(exe: &Path, settings: &SandboxSettings) -> Result<Tried, String> {
-    let machine = machine(exe);
-    let choice = choose(settings, &machine)?;
-    let landlock = machine.landlock.ok();
-    if choice.level == Level::Off {
-        return Ok(Tried { choice, landlock });
+/// Why the sandbox does not work.
+pub enum NotWorking {
+    /// This machine cannot do what the settings ask for.
+    Refused(Unconfinable),
+    /// The trial failed, for this reason.
+    Failed(String),
+}
+
+impl fmt::Display for NotWorking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refused) => refused.fmt(f),
+            Self::Failed(why) => f.write_str(why),
+        }
     }
+}
+
+/// Tries the sandbox that these settings lead to on this machine. `exe` is the `regatta` binary.
+pub fn trial(exe: &Path, settings: &SandboxSettings) -> Result<Tried, NotWorking> {
+    let machine = machine(exe);
+    let choice = choose(settings, &machine).map_err(NotWorking::Refused)?;
+    if choice.level != Level::Off {
+        try_out(exe, settings, &choice).map_err(NotWorking::Failed)?;
+    }
+    Ok(Tried { choice, landlock: machine.landlock.ok() })
+}
+
+fn try_out(exe: &Path, settings: &SandboxSettings, choice: &Choice) -> Result<(), String> {
     let scratch = Passing::new().map_err(|error| format!("making a directory: {error}"))?;
     let dir = scratch.path().canonicalize().map_err(|error| error.to_string())?;
     let lanes_root = dir.join("lanes");
@@ -103,5 +125,5 @@ pub fn trial(exe: &Path, settings: &SandboxSettings) -> Result<Tried, String> {
     if run(&["git", "hash-object", "--no-filters", &store.to_string_lossy()])? {
         return Err("what must be hidden could be read in it".into());
     }
-    Ok(Tried { choice, landlock })
+    Ok(())
 }

@@ -63,7 +63,11 @@ impl Context {
         let boxed = BoxDirs { root: boxes::example(root, name) };
         let env = spec.map(|spec| spec.env.clone()).unwrap_or_default();
         let made = self.agent_policy(profile, &env, wanted, &place, boxed)?;
-        let weaker = if made.is_some() { self.sandbox_choice()?.weaker } else { Vec::new() };
+        let weaker = if made.is_some() {
+            self.sandbox_choice()?.weaker.iter().map(ToString::to_string).collect()
+        } else {
+            Vec::new()
+        };
         let (policy, level) = made.map_or((None, Level::Off), |(policy, level)| (Some(policy), level));
         Ok(View { agent, level, weaker, policy, lane })
     }

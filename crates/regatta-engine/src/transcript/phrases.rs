@@ -52,7 +52,8 @@ pub(super) fn result(event: &AgentEvent) -> String {
     facts.extend(turns.map(|n| if n == 1 { "1 turn".to_owned() } else { format!("{n} turns") }));
     facts.extend(cost_usd.map(|usd| format!("${usd:.4}")));
     if *tokens_in > 0 || *tokens_out > 0 {
-        facts.push(format!("{} tokens in, {} out", short(*tokens_in), short(*tokens_out)));
+        let tokens = if *tokens_in == 1 { "token" } else { "tokens" };
+        facts.push(format!("{} {tokens} in, {} out", short(*tokens_in), short(*tokens_out)));
     }
     if !denials.is_empty() {
         let mut names: Vec<&str> = denials.iter().map(String::as_str).collect();

@@ -10,6 +10,7 @@ use std::path::Path;
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::chain::{self, Edition};
 use regatta_core::part::{Link, Part};
+use regatta_core::plain::joined;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::verdict::Verdict;
 use regatta_store::{Outcome, TaskRecord};
@@ -179,12 +180,11 @@ impl Worker {
         let (used, most) = (chain::rounds(&prompts), self.ctx.settings.config.chain.rounds);
         let kind = self.ctx.settings.agent(&build.spec.agent)?.kind;
         let person = if matches!(kind, AgentKind::Command | AgentKind::Sim) {
-            Some(format!("{first}; {chain} has no conversation that could continue"))
+            Some(joined(&first, &format!("{chain} has no conversation that could continue")))
         } else if used >= most {
-            Some(format!(
-                "{first}; {chain} was sent back {}, which is as often as `chain.rounds` allows",
-                counted(used, "time")
-            ))
+            let times = counted(used, "time");
+            let why = format!("{chain} was sent back {times}, which is as often as `chain.rounds` allows");
+            Some(joined(&first, &why))
         } else {
             None
         };

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::DaemonDocument;
 use crate::refusal::Refusal;
+use crate::setup::FileStep;
 use crate::step::Step;
 
 /// A document with all its fields, also those of nested values, in the order of their names.
@@ -119,13 +120,26 @@ pub struct TrustDocument {
     pub trusted: bool,
 }
 
+/// Where a setting that may run something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum TrustKind {
+    /// It is the state directory itself.
+    #[serde(rename = "state")]
+    State,
+    /// Git's settings, hooks and remotes.
+    #[serde(rename = "git")]
+    Git,
+    /// The configuration file.
+    #[serde(rename = "regatta.yaml")]
+    File,
+}
+
 /// One setting that may run something or decides where work goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrustItem {
     /// Its value now; `None` if it was removed.
     pub is: Option<String>,
-    /// `git`, `regatta.yaml` or `state`.
-    pub kind: &'static str,
+    pub kind: TrustKind,
     /// Whether the user agreed to it.
     pub trusted: bool,
     /// The value that the user agreed to, if it differs.
@@ -134,15 +148,15 @@ pub struct TrustItem {
     pub what: String,
 }
 
-/// `setup claude` and `setup codex`; `S` is one changed file.
+/// `setup claude` and `setup codex`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SetupDocument<S> {
+pub struct SetupDocument {
     /// A command that the user runs for the MCP server.
     pub by_hand: Option<&'static str>,
     /// Whether nothing was changed.
     pub dry_run: bool,
     /// The files and what was done with them.
-    pub files: Vec<S>,
+    pub files: Vec<FileStep>,
 }
 
 /// `setup --name`, as in claude-orchestrator.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use regatta_core::sandbox::settings::Mode;
-use regatta_core::sandbox::{Level, SandboxSettings};
-use regatta_engine::sandbox::{Tried, trial};
+use regatta_core::sandbox::{Level, NoNamespaces, SandboxSettings, Weakness};
+use regatta_engine::sandbox::{NotWorking, Tried, trial};
 
 use super::Finding;
 use crate::project::{Project, this_program};
@@ -26,7 +26,13 @@ pub(super) async fn look(project: &Project) -> Finding {
     };
     match tried.expect("trying does not panic") {
         Ok(tried) => describe(&tried, &settings, &exe),
-        Err(why) => Finding::error("sandbox", why.clone()).hinted(what_to_do(&why, &exe)),
+        Err(why) => {
+            let refused = match &why {
+                NotWorking::Refused(refused) => refused.namespaces(),
+                NotWorking::Failed(_) => None,
+            };
+            Finding::error("sandbox", why.to_string()).hinted(what_to_do(refused, &exe))
+        }
     }
 }
 
@@ -34,7 +40,7 @@ fn describe(tried: &Tried, settings: &SandboxSettings, exe: &Path) -> Finding {
     let network = settings.network.as_str();
     let landlock = tried.landlock.map_or_else(String::new, |abi| format!(", Landlock ABI {abi}"));
     let home = if tried.choice.copies_home { "home copied" } else { "home read-only" };
-    let weaker = tried.choice.weaker.join("; ");
+    let weaker = tried.choice.weaker_in_words();
     match tried.choice.level {
         Level::Full if tried.choice.weaker.is_empty() => {
             Finding::ok("sandbox", format!("full: namespaces{landlock}, seccomp; {home}; network {network}"))
@@ -42,14 +48,18 @@ fn describe(tried: &Tried, settings: &SandboxSettings, exe: &Path) -> Finding {
         Level::Full => Finding::warning("sandbox", format!("full, {weaker}; network {network}")),
         Level::Files | Level::Off => {
             let text = format!("files only: {weaker}; network {network}");
-            Finding::warning("sandbox", text).hinted(what_to_do(&weaker, exe))
+            let refused = tried.choice.weaker.iter().find_map(|weakness| match weakness {
+                Weakness::FilesOnly(why) => Some(why),
+                _ => None,
+            });
+            Finding::warning("sandbox", text).hinted(what_to_do(refused, exe))
         }
     }
 }
 
-/// What to do about a machine that refuses namespaces.
-fn what_to_do(why: &str, exe: &Path) -> String {
-    if !why.contains("AppArmor") {
+/// What to do about a machine that confines less than it should; `refused` says why it has no namespaces.
+fn what_to_do(refused: Option<&NoNamespaces>, exe: &Path) -> String {
+    if refused != Some(&NoNamespaces::AppArmor) {
         return "see docs/concepts/sandbox.md; `sandbox: { mode: off }` in regatta.yaml runs agents without a sandbox"
             .to_owned();
     }
@@ -69,8 +79,8 @@ mod tests {
 
     #[test]
     fn on_ubuntu_the_profile_is_printed() {
-        let text = what_to_do("AppArmor restricts user namespaces", Path::new("/opt/regatta"));
+        let text = what_to_do(Some(&NoNamespaces::AppArmor), Path::new("/opt/regatta"));
         assert!(text.contains("profile regatta /opt/regatta flags=(unconfined)"), "{text}");
-        assert!(!what_to_do("the kernel does not have it", Path::new("/x")).contains("apparmor"));
+        assert!(!what_to_do(Some(&NoNamespaces::NotInKernel), Path::new("/x")).contains("apparmor"));
     }
 }

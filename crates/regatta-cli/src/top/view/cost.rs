@@ -28,7 +28,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
 fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
     let mut lines = Vec::new();
     let today = model.spent_today();
-    let sum = format!("{}, {} tokens in, {} out", usd(&today), many(today.tokens_in), many(today.tokens_out));
+    let tokens = if today.tokens_in == 1 { "token" } else { "tokens" };
+    let sum =
+        format!("{}, {} {tokens} in, {} out", usd(&today), many(today.tokens_in), many(today.tokens_out));
     let sum = match model.day_usd {
         Some(most) => format!("{sum}; of ${most:.2} allowed per day"),
         None => sum,

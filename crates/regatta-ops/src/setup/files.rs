@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use regatta_engine::files::{self, Durability};
 use regatta_engine::tokens::token_hash as sha256;
 
-use regatta_ops::Refusal;
+use crate::refusal::Refusal;
 
 const BEGIN: &str = "<!-- written by `regatta setup`, which replaces it while nobody has edited it; sha256 ";
 const END: &str = " -->\n";
@@ -19,7 +19,7 @@ const END: &str = " -->\n";
 /// What is done, or was done, with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Done {
+pub enum FileDone {
     /// It did not exist.
     Written,
     /// It was an older version of ours.
@@ -36,58 +36,58 @@ pub(crate) enum Done {
 
 /// One file, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Step {
-    pub(crate) path: PathBuf,
-    pub(crate) done: Done,
+pub struct FileStep {
+    pub path: PathBuf,
+    pub done: FileDone,
     /// What is in the way, and what to do about it.
-    pub(crate) why: Option<String>,
+    pub why: Option<String>,
 }
 
-impl Step {
-    pub(crate) fn of(path: &Path, done: Done) -> Self {
+impl FileStep {
+    pub(super) fn of(path: &Path, done: FileDone) -> Self {
         Self { path: path.to_owned(), done, why: None }
     }
 
-    pub(crate) fn kept(path: &Path, why: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), done: Done::Kept, why: Some(why.into()) }
+    pub(super) fn kept(path: &Path, why: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), done: FileDone::Kept, why: Some(why.into()) }
     }
 }
 
 /// A text with our mark.
-pub(crate) fn marked(text: &str) -> String {
+pub(super) fn marked(text: &str) -> String {
     let text = text.trim_end().to_owned() + "\n\n";
     let hash = sha256(&text);
     format!("{text}{BEGIN}{hash}{END}")
 }
 
 /// Whether a text is as some version of Regatta wrote it.
-pub(crate) fn is_ours(text: &str) -> bool {
+pub(super) fn is_ours(text: &str) -> bool {
     let Some((above, mark)) = text.rfind(BEGIN).map(|at| text.split_at(at)) else { return false };
     let hash = mark.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
     hash.is_some_and(|hash| hash == sha256(above))
 }
 
 /// Writes one of our files.
-pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, Refusal> {
+pub(super) fn put(path: &Path, text: &str, dry: bool) -> Result<FileStep, Refusal> {
     let text = marked(text);
     let done = match found(path)? {
-        Existing::Nothing => Done::Written,
-        Existing::Ours(there) if there == text => return Ok(Step::of(path, Done::Current)),
-        Existing::Ours(_) => Done::Replaced,
-        Existing::Users => return Ok(Step::kept(path, in_the_way(path))),
+        Existing::Nothing => FileDone::Written,
+        Existing::Ours(there) if there == text => return Ok(FileStep::of(path, FileDone::Current)),
+        Existing::Ours(_) => FileDone::Replaced,
+        Existing::Users => return Ok(FileStep::kept(path, in_the_way(path))),
     };
     if !dry {
         write(path, &text)?;
     }
-    Ok(Step::of(path, done))
+    Ok(FileStep::of(path, done))
 }
 
 /// Removes one of our files, and then empty directories up to `root`.
-pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Refusal> {
+pub(super) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<FileStep, Refusal> {
     match found(path)? {
-        Existing::Nothing => Ok(Step::of(path, Done::Absent)),
+        Existing::Nothing => Ok(FileStep::of(path, FileDone::Absent)),
         Existing::Users => {
-            Ok(Step::kept(path, "it was edited, or is your own file: remove it yourself if you want to"))
+            Ok(FileStep::kept(path, "it was edited, or is your own file: remove it yourself if you want to"))
         }
         Existing::Ours(_) => {
             if !dry {
@@ -100,7 +100,7 @@ pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Ref
                     }
                 }
             }
-            Ok(Step::of(path, Done::Removed))
+            Ok(FileStep::of(path, FileDone::Removed))
         }
     }
 }
@@ -131,7 +131,7 @@ fn found(path: &Path) -> Result<Existing, Refusal> {
 }
 
 /// Writes a file atomically.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Refusal> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Refusal> {
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
     // The file may be private.

@@ -9,8 +9,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::files::{Done, Step, write};
-use regatta_ops::Refusal;
+use super::files::{FileDone, FileStep, write};
+use crate::refusal::Refusal;
 
 const SERVERS: &str = "mcpServers";
 const NAME: &str = "regatta";
@@ -67,16 +67,16 @@ fn own() -> serde_json::Value {
 }
 
 /// Adds the server, or removes it.
-pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refusal> {
+pub(super) fn change(path: &Path, remove: bool, dry: bool) -> Result<FileStep, Refusal> {
     let text = match fs::read_to_string(path) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(Refusal::io("reading", path, &error)),
     };
     let (text, done) = match changed(text.as_deref(), remove) {
-        Ok(Change::Nothing(done)) => return Ok(Step::of(path, done)),
+        Ok(Change::Nothing(done)) => return Ok(FileStep::of(path, done)),
         Ok(Change::To(text, done)) => (text, done),
-        Err(why) => return Ok(Step::kept(path, why)),
+        Err(why) => return Ok(FileStep::kept(path, why)),
     };
     if !dry {
         match text {
@@ -84,13 +84,13 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refus
             None => fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?,
         }
     }
-    Ok(Step::of(path, done))
+    Ok(FileStep::of(path, done))
 }
 
 enum Change {
-    Nothing(Done),
+    Nothing(FileDone),
     /// A new text; `None` if nothing is left.
-    To(Option<String>, Done),
+    To(Option<String>, FileDone),
 }
 
 fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
@@ -104,14 +104,14 @@ fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
         servers.get(NAME).map(|value| serde_json::from_str(value.get())).transpose().map_err(wrong)?;
     let is_ours = there.as_ref() == Some(&own());
     match (remove, &there) {
-        (true, None) => return Ok(Change::Nothing(Done::Absent)),
-        (false, Some(_)) if is_ours => return Ok(Change::Nothing(Done::Current)),
+        (true, None) => return Ok(Change::Nothing(FileDone::Absent)),
+        (false, Some(_)) if is_ours => return Ok(Change::Nothing(FileDone::Current)),
         (_, Some(_)) if !is_ours => {
             return Err(format!("its server `{NAME}` has other settings; change or remove it yourself"));
         }
         _ => {}
     }
-    let done = if remove { Done::Removed } else { Done::Written };
+    let done = if remove { FileDone::Removed } else { FileDone::Written };
     if remove {
         servers.0.retain(|(name, _)| name != NAME);
     } else {
@@ -140,7 +140,7 @@ fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
 mod tests {
     use super::*;
 
-    fn to(change: Result<Change, String>) -> (Option<String>, Done) {
+    fn to(change: Result<Change, String>) -> (Option<String>, FileDone) {
         match change.unwrap() {
             Change::To(text, done) => (text, done),
             Change::Nothing(done) => (None, done),
@@ -153,24 +153,24 @@ mod tests {
             "{ \"zeta\": 1.50, \"mcpServers\": {\"b\": {\"command\":  \"x\"}, \"a\": {}}, \"alpha\": [ 1 ] }";
         let (with, done) = to(changed(Some(before), false));
         let with = with.unwrap();
-        assert_eq!(done, Done::Written);
+        assert_eq!(done, FileDone::Written);
         for part in ["\"zeta\": 1.50", "\"b\": {\"command\":  \"x\"}", "\"alpha\": [ 1 ]", "\"regatta\": {"] {
             assert!(with.contains(part), "{part} in {with}");
         }
         assert!(with.find("zeta") < with.find("alpha") && with.find("\"b\"") < with.find("\"a\""));
-        assert_eq!(to(changed(Some(&with), false)), (None, Done::Current));
+        assert_eq!(to(changed(Some(&with), false)), (None, FileDone::Current));
         let (without, done) = to(changed(Some(&with), true));
-        assert!(done == Done::Removed && !without.as_ref().unwrap().contains("regatta"));
+        assert!(done == FileDone::Removed && !without.as_ref().unwrap().contains("regatta"));
         assert!(without.unwrap().contains("\"b\": {\"command\":  \"x\"}"));
     }
 
     #[test]
     fn a_file_of_ours_alone_goes_and_a_broken_one_is_left_alone() {
         let (made, done) = to(changed(None, false));
-        assert_eq!(done, Done::Written);
-        assert_eq!(to(changed(made.as_deref(), true)), (None, Done::Removed));
+        assert_eq!(done, FileDone::Written);
+        assert_eq!(to(changed(made.as_deref(), true)), (None, FileDone::Removed));
         assert!(changed(Some("{"), false).is_err() && changed(Some("[]"), false).is_err());
         assert!(changed(Some("{\"mcpServers\":{\"regatta\":{\"command\":\"mine\"}}}"), true).is_err());
-        assert_eq!(to(changed(Some("{}"), true)), (None, Done::Absent));
+        assert_eq!(to(changed(Some("{}"), true)), (None, FileDone::Absent));
     }
 }

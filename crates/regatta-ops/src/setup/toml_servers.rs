@@ -4,8 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::files::{Done, Step, write};
-use regatta_ops::Refusal;
+use super::files::{FileDone, FileStep, write};
+use crate::refusal::Refusal;
 
 /// The block. It is at the end of the file, so that it is not part of a table of the user's.
 const BLOCK: &str = "\
@@ -18,16 +18,16 @@ tool_timeout_sec = 660
 ";
 
 /// Adds the server, or removes it.
-pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refusal> {
+pub(super) fn change(path: &Path, remove: bool, dry: bool) -> Result<FileStep, Refusal> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Refusal::io("reading", path, &error)),
     };
     let (text, done) = match changed(&text, remove) {
-        Ok((None, done)) => return Ok(Step::of(path, done)),
+        Ok((None, done)) => return Ok(FileStep::of(path, done)),
         Ok((Some(text), done)) => (text, done),
-        Err(why) => return Ok(Step::kept(path, why)),
+        Err(why) => return Ok(FileStep::kept(path, why)),
     };
     if !dry {
         if text.is_empty() {
@@ -36,11 +36,11 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refus
             write(path, &text)?;
         }
     }
-    Ok(Step::of(path, done))
+    Ok(FileStep::of(path, done))
 }
 
 /// The new text, if it differs.
-fn changed(text: &str, remove: bool) -> Result<(Option<String>, Done), String> {
+fn changed(text: &str, remove: bool) -> Result<(Option<String>, FileDone), String> {
     let has_block = text.contains(BLOCK);
     let rest = text.replacen(BLOCK, "", 1);
     let names_it = rest.lines().any(|line| {
@@ -54,17 +54,17 @@ fn changed(text: &str, remove: bool) -> Result<(Option<String>, Done), String> {
         (true, true) => {
             let rest = rest.trim_end();
             let rest = if rest.is_empty() { String::new() } else { format!("{rest}\n") };
-            Ok((Some(rest), Done::Removed))
+            Ok((Some(rest), FileDone::Removed))
         }
-        (false, true) => Ok((None, Done::Current)),
+        (false, true) => Ok((None, FileDone::Current)),
         _ if names_it => {
             Err("it has settings for a server `regatta`, or one list of all servers; add `command = \"regatta\"` and `args = [\"mcp\"]` there, or change it yourself".to_owned())
         }
-        (true, false) => Ok((None, Done::Absent)),
+        (true, false) => Ok((None, FileDone::Absent)),
         (false, false) => {
             let rest = text.trim_end();
             let gap = if rest.is_empty() { "" } else { "\n\n" };
-            Ok((Some(format!("{rest}{gap}{BLOCK}")), Done::Written))
+            Ok((Some(format!("{rest}{gap}{BLOCK}")), FileDone::Written))
         }
     }
 }
@@ -78,11 +78,11 @@ mod tests {
         let mine = "model = \"x\"\n\n[features]\nplugins = false\n";
         let (with, done) = changed(mine, false).unwrap();
         let with = with.unwrap();
-        assert!(done == Done::Written && with.starts_with(mine.trim_end()) && with.ends_with(BLOCK));
-        assert_eq!(changed(&with, false).unwrap(), (None, Done::Current));
-        assert_eq!(changed(&with, true).unwrap(), (Some(mine.to_owned()), Done::Removed));
-        assert_eq!(changed(BLOCK, true).unwrap(), (Some(String::new()), Done::Removed));
-        assert_eq!(changed(mine, true).unwrap(), (None, Done::Absent));
+        assert!(done == FileDone::Written && with.starts_with(mine.trim_end()) && with.ends_with(BLOCK));
+        assert_eq!(changed(&with, false).unwrap(), (None, FileDone::Current));
+        assert_eq!(changed(&with, true).unwrap(), (Some(mine.to_owned()), FileDone::Removed));
+        assert_eq!(changed(BLOCK, true).unwrap(), (Some(String::new()), FileDone::Removed));
+        assert_eq!(changed(mine, true).unwrap(), (None, FileDone::Absent));
         for other in [
             "[mcp_servers.regatta]\ncommand = \"x\"\n",
             "[ mcp_servers . \"regatta\" ]\n",
