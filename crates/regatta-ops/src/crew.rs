@@ -10,6 +10,7 @@ mod members;
 mod messages;
 mod push;
 mod wake;
+mod watch;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use members::{HeartbeatRequest, RegisterRequest, Stands, leader};
 pub(crate) use messages::post;
 pub use messages::{AskRequest, PostRequest, ReplyRequest, sentence, unusable};
 pub use push::{NUMBERED, Naming, PushRequest};
+pub use watch::{BoardWatch, ContextSeen, ContextWatch};
 
 use crate::operator::user;
 use crate::project::Project;

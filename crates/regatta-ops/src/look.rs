@@ -1,8 +1,10 @@
-//! Read-only operations: tasks, one task, the radar, the train, the event log, the end of a log.
+//! Read-only operations: tasks, one task, the radar, the train, the event log, logs.
 
 pub mod activity;
 pub mod events;
+pub mod listing;
 pub mod log;
+pub mod logs;
 pub mod radar;
 pub mod status;
 pub mod tasks;

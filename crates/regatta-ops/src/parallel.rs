@@ -9,6 +9,7 @@ mod repositories;
 mod send;
 mod start;
 mod status;
+mod wait;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub use create::CreateRequest;
 pub use destroy::{CleanupRequest, DestroyRequest};
 pub use repositories::{AddRepositoryRequest, siblings};
 pub use send::ParallelSendRequest;
-pub use start::{StartRequest, wait_for_process};
+pub use start::StartRequest;
+pub use wait::{ParallelWaitRequest, ParallelWaited};
 
 use crate::assemble::CLAUDE_BIN;
 use crate::daemon::StartDaemonRequest;

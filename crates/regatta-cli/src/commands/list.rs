@@ -5,7 +5,7 @@ mod table;
 use std::time::Duration;
 
 use regatta_core::state::StateName;
-use regatta_ops::documents::TaskDocument;
+use regatta_ops::look::listing::{LeftOut, ListWatch, each_page, left_out};
 use regatta_ops::look::tasks::{Listed, states};
 use regatta_store::{Store, TaskQuery};
 
@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, StoreChanges};
+use regatta_ops::Refusal;
 
 /// The most tasks shown on a terminal.
 const ON_A_TERMINAL: usize = 200;
@@ -52,7 +52,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     // Before the first run there is no store and no task.
     let store = if project.has_store() { Some(project.store().await?) } else { None };
     if ui.json {
-        return print_documents(store.as_deref(), &project, &query, ui).await;
+        let mut array = ui.array();
+        if let Some(store) = &store {
+            each_page(&project, store.as_ref(), &query, |documents| array.push(documents)).await?;
+        }
+        array.end();
+        return Ok(Exit::Ok);
     }
     let seen = match &store {
         Some(store) => Listed::load(store.as_ref(), &project, &query).await?,
@@ -60,7 +65,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     };
     ui.out(&draw(&seen, ui));
     if let Some(store) = &store {
-        ui.out(&others(store.as_ref(), &query, seen.tasks.len()).await?);
+        ui.out(&others(left_out(store.as_ref(), &query, seen.tasks.len()).await?.as_ref()));
     }
     if seen.tasks.is_empty() && !ui.quiet {
         ui.note(match args.status.as_str() {
@@ -73,43 +78,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     Ok(Exit::Ok)
 }
 
-/// Prints every task as one array, page by page: the first is printed while the rest is read.
-async fn print_documents(
-    store: Option<&dyn Store>,
-    project: &Project,
-    query: &TaskQuery,
-    ui: &Ui,
-) -> Result<Exit, Refusal> {
-    let mut array = ui.array();
-    if let Some(store) = store {
-        let mut pages = store.brief_pages(query).await?;
-        let mut seen = Listed::beside(store, project, query).await?;
-        while let Some(page) = pages.recv().await {
-            let documents: Vec<TaskDocument> = page?.into_iter().map(|task| seen.document(task)).collect();
-            array.push(&documents);
-        }
-    }
-    array.end();
-    Ok(Exit::Ok)
-}
-
 /// A line about the tasks that are not shown; empty if all are.
-async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, Refusal> {
-    if query.limit == 0 || n_shown < query.limit {
-        return Ok(String::new());
-    }
-    let mut counts = store.counts(None).await?;
-    counts.retain(|(name, _)| query.states.is_empty() || query.states.contains(name));
-    let total: u64 = counts.iter().map(|(_, n)| n).sum();
-    let left = total.saturating_sub(n_shown as u64);
-    if left == 0 {
-        return Ok(String::new());
-    }
+fn others(left: Option<&LeftOut>) -> String {
+    let Some(LeftOut { n, counts }) = left else { return String::new() };
     let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
-    Ok(format!(
-        "… and {left} more that changed earlier; {} in total. `regatta list --all` shows all\n",
+    format!(
+        "… and {n} more that changed earlier; {} in total. `regatta list --all` shows all\n",
         counts.join(", ")
-    ))
+    )
 }
 
 /// Shows the list once, and again whenever it changes; on a terminal also every second, for its times. Ends when
@@ -121,36 +97,27 @@ async fn watch(
     all: bool,
     ui: &Ui,
 ) -> Result<Exit, Refusal> {
-    let mut changes = StoreChanges::of(store).await?;
-    let mut last: Option<Vec<TaskDocument>> = None;
-    let mut drawn = String::new();
-    loop {
-        let seen = Listed::load(store, project, query).await?;
-        if ui.terminal && !ui.json {
-            let others = others(store, query, seen.tasks.len()).await?;
-            let rows = if all { None } else { ui.rows().map(|rows| rows.saturating_sub(2)) };
-            let text = table::draw(&seen, ui, regatta_engine::clock::now(), rows) + &others;
-            if text != drawn {
-                // Drawn over the old lines: a cleared screen would go into the terminal's history.
-                ui.page(&text, drawn.is_empty());
-                drawn = text;
-            }
-        } else {
-            let text = if ui.json { String::new() } else { draw(&seen, ui) };
-            let now = seen.into_documents();
-            if last.as_ref() != Some(&now) {
-                if ui.json {
-                    ui.object(&now);
-                } else {
-                    ui.out(&format!("{text}\n"));
-                }
-                last = Some(now);
+    let mut watch = ListWatch::new(project, store, query).await?;
+    if ui.json || !ui.terminal {
+        loop {
+            let (seen, documents) = watch.next().await?;
+            if ui.json {
+                ui.object(&documents);
+            } else {
+                ui.out(&format!("{}\n", draw(&seen, ui)));
             }
         }
-        if ui.terminal && !ui.json {
-            changes.next_within(TICK).await?;
-        } else {
-            changes.next().await?;
+    }
+    let mut drawn = String::new();
+    loop {
+        let seen = watch.next_within(TICK).await?;
+        let left = left_out(store, query, seen.tasks.len()).await?;
+        let rows = if all { None } else { ui.rows().map(|rows| rows.saturating_sub(2)) };
+        let text = table::draw(&seen, ui, regatta_engine::clock::now(), rows) + &others(left.as_ref());
+        if text != drawn {
+            // Drawn over the old lines: a cleared screen would go into the terminal's history.
+            ui.page(&text, drawn.is_empty());
+            drawn = text;
         }
     }
 }

@@ -1,16 +1,12 @@
 //! `regatta radar`: whose work would conflict, before it lands.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
 
-use regatta_core::id::TaskId;
 use regatta_core::radar::{Finding, Kind, Sighting};
 use regatta_core::time::counted;
 use regatta_engine::radar::last_sighting;
 use regatta_ops::documents::RadarDocument;
-use regatta_ops::look::radar::{radar, restrict};
-use regatta_store::Store;
+use regatta_ops::look::radar::{RadarWatch, radar, restrict};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -18,7 +14,7 @@ use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, StoreChanges};
+use regatta_ops::Refusal;
 
 /// Show which tasks would conflict with each other or with the target.
 ///
@@ -40,9 +36,6 @@ pub(crate) struct Args {
     exit_code: bool,
 }
 
-/// Minimum time between two scans of a watch.
-const PAUSE: Duration = Duration::from_secs(1);
-
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     if !project.has_store() && !args.watch {
@@ -54,7 +47,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         only.insert(find_task(store.as_ref(), text).await?.spec.id);
     }
     if args.watch {
-        return watch(&project, store, &only, ui).await;
+        let mut watch = RadarWatch::new(&project, store.as_ref(), &only).await?;
+        loop {
+            show(watch.next().await?, ui);
+        }
     }
     let sighting = if args.cached {
         last_sighting(&project.repo.state_dir).map(|mut sighting| {
@@ -84,32 +80,12 @@ fn nothing(ui: &Ui) -> Result<Exit, Refusal> {
     Ok(Exit::Ok)
 }
 
-/// Scans when the store changed or the interval is over, and shows results that differ. Ends when interrupted.
-async fn watch(
-    project: &Project,
-    store: Arc<dyn Store>,
-    only: &BTreeSet<TaskId>,
-    ui: &Ui,
-) -> Result<Exit, Refusal> {
-    let mut changes = StoreChanges::of(store.as_ref()).await?;
-    let interval = project.config.radar.interval.unwrap_or(Duration::from_secs(30)).max(PAUSE);
-    let mut last: Option<Sighting> = None;
-    loop {
-        if let Some(now) = radar(project, store.as_ref(), only).await? {
-            let same = |last: &Sighting| {
-                (&last.findings, &last.unread, &last.tasks) == (&now.findings, &now.unread, &now.tasks)
-            };
-            if !last.as_ref().is_some_and(same) {
-                match (ui.json, ui.terminal) {
-                    (true, _) => ui.object(&RadarDocument::from(&now)),
-                    (false, true) => ui.page(&draw(&now, ui), true),
-                    (false, false) => ui.out(&format!("{}\n", draw(&now, ui))),
-                }
-                last = Some(now);
-            }
-        }
-        tokio::time::sleep(PAUSE).await;
-        changes.next_within(interval - PAUSE).await?;
+/// Shows one result of a watch.
+fn show(now: &Sighting, ui: &Ui) {
+    match (ui.json, ui.terminal) {
+        (true, _) => ui.object(&RadarDocument::from(now)),
+        (false, true) => ui.page(&draw(now, ui), true),
+        (false, false) => ui.out(&format!("{}\n", draw(now, ui))),
     }
 }
 

@@ -12,7 +12,7 @@ use regatta_core::sandbox::Level;
 use regatta_core::state::TaskState;
 use regatta_core::time::{counted, human};
 use regatta_engine::redact::Redactor;
-use regatta_ops::look::status::{TaskDetails, document, lane, look};
+use regatta_ops::look::status::{document, lane, look};
 use regatta_ops::look::tasks::{suspected, why};
 use regatta_ops::tasks::beginning;
 use regatta_store::{Store, TaskRecord};
@@ -56,18 +56,7 @@ pub(crate) async fn show(
         ui.document(&document(project, store.as_ref(), task).await?);
         return Ok(Exit::Ok);
     }
-    let TaskDetails {
-        attempts,
-        salvages,
-        held,
-        sighting,
-        prompts,
-        suspicions,
-        budget,
-        landings,
-        next,
-        next_steps: _,
-    } = look(project, store.as_ref(), task).await?;
+    let seen = look(project, store.as_ref(), task).await?;
     let redactor = redactor(&project.config);
     let branch = task.spec.id.branch();
     let tip = project.ask_git(move |repo| repo.branch_tip(&branch))?;
@@ -75,38 +64,38 @@ pub(crate) async fn show(
         ui.note("git failed: salvaged work and the branch are not shown");
     }
     let has_branch = tip.flatten().is_some();
-    ui.out(&redactor.redact(&headline(task, &attempts, has_branch, ui)));
+    ui.out(&redactor.redact(&headline(task, &seen.attempts, has_branch, ui)));
     let current = task.met().and_then(TaskReport::landed_commit);
-    for landing in landings.iter().filter(|landing| current.as_ref() != Some(&landing.commit)) {
+    for landing in seen.landings.iter().filter(|landing| current.as_ref() != Some(&landing.commit)) {
         ui.line(format!("earlier   {}", landing.describe()));
     }
-    for attempt in &attempts {
+    for attempt in &seen.attempts {
         ui.out(&describe(attempt, &redactor, ui));
     }
-    for salvage in &salvages {
+    for salvage in &seen.salvages {
         ui.line(format!("salvage   {}  {}", salvage.name, clean_line(&salvage.subject)));
     }
-    for prompt in &prompts {
+    for prompt in &seen.prompts {
         let text = beginning(&redactor.redact(&prompt.text));
         let (n, by, state) = (prompt.n, clean_line(&prompt.by), prompt.state.as_str());
         let told = prompt.attempt.map_or_else(String::new, |attempt| format!(" by attempt {attempt}"));
         ui.line(format!("prompt {n:<2} {state}{told}, from {by}: {text}"));
     }
-    if let Some(account) = budget {
+    if let Some(account) = seen.budget {
         ui.line(format!("budget    {}", account.figures()));
     }
-    if let Some(why) = held {
+    if let Some(why) = seen.held {
         ui.line(format!("held      {why}"));
     }
-    for suspicion in &suspicions {
+    for suspicion in &seen.suspicions {
         let since = ago(suspicion.at, regatta_engine::clock::now());
         let text = redactor.redact(&suspected(suspicion)).into_owned();
         ui.line(format!("suspect   {} ({since}; it keeps running)", ui.paint(Style::Wait, &text)));
     }
-    for line in sighting.iter().flat_map(|seen| ahead(seen, &task.spec.id)) {
+    for line in seen.sighting.iter().flat_map(|sighting| ahead(sighting, &task.spec.id)) {
         ui.line(line);
     }
-    if let Some(step) = next {
+    if let Some(step) = seen.next {
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)

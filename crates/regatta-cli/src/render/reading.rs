@@ -3,6 +3,7 @@
 use crate::render::when::stamp;
 use regatta_core::config::AgentKind;
 use regatta_ops::documents::{LogEventDocument, LogStderrDocument, by_name};
+use regatta_ops::look::logs::{AttemptLog, ReadFrom};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -60,12 +61,11 @@ pub(crate) struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Starts reading; `last` limits the existing log to its last lines.
     pub(crate) fn new(
-        path: &Path,
-        (attempt, kind, lane): (u32, AgentKind, Option<&Path>),
+        log: &AttemptLog,
         (mode, last): (Mode, Option<usize>),
         (ui, redactor): (&'a Ui, &'a Redactor),
     ) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = File::open(&log.path)?;
         let copied = match (mode, last) {
             (Mode::Raw, Some(last)) => start_of_last(&file, last)?,
             _ => 0,
@@ -75,10 +75,10 @@ impl<'a> Reading<'a> {
         Ok(Self {
             ui,
             redactor,
-            attempt,
+            attempt: log.attempt,
             mode,
-            decoder: agents::decoder_in(kind, lane),
-            transcript: Transcript::new(kind == AgentKind::Command),
+            decoder: agents::decoder_in(log.kind, log.lane.as_deref()),
+            transcript: Transcript::new(log.kind == AgentKind::Command),
             layout,
             live: None,
             held,
@@ -87,9 +87,9 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Where to start reading: nothing before it is wanted.
-    pub(crate) fn begin(&self) -> u64 {
-        self.copied
+    /// Where to start reading. In a raw log the last lines are counted; otherwise they have to be shown to be counted.
+    pub(crate) fn begin(&self) -> ReadFrom {
+        if self.held.is_some() { ReadFrom::NearEnd } else { ReadFrom::Offset(self.copied) }
     }
 
     /// Whether there are as many lines as wanted.
@@ -248,50 +248,6 @@ impl<'a> Reading<'a> {
             self.copied += n as u64;
         }
         Ok(())
-    }
-}
-
-/// How far back to start in a log if only its last lines are wanted. An agent's line may become no line, one or many on
-/// screen, and some can be understood only after earlier ones.
-pub(crate) struct Back {
-    file: File,
-    size: u64,
-    window: u64,
-}
-
-impl Back {
-    /// How many bytes the first try reads.
-    const FIRST: u64 = 4 << 20;
-
-    pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        Ok(Self { file, size, window: Self::FIRST })
-    }
-
-    /// Reads more with the next try.
-    pub(crate) fn further(&mut self) {
-        self.window = self.window.saturating_mul(8);
-    }
-
-    /// The start of the first whole line to read.
-    pub(crate) fn begin(&self) -> io::Result<u64> {
-        let mut at = self.size.saturating_sub(self.window);
-        if at == 0 {
-            return Ok(0);
-        }
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            let (from, n) = read_past_holes(&self.file, &mut chunk, at)?;
-            at = from;
-            if n == 0 {
-                return Ok(0);
-            }
-            if let Some(feed) = chunk[..n].iter().position(|byte| *byte == b'\n') {
-                return Ok(at + feed as u64 + 1);
-            }
-            at += n as u64;
-        }
     }
 }
 

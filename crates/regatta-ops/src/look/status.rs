@@ -115,28 +115,21 @@ pub async fn document(
     task: &TaskRecord,
 ) -> Result<StatusDocument, Refusal> {
     let seen = look(project, store, task).await?;
-    let TaskDetails {
-        attempts,
-        salvages,
-        held,
-        sighting,
-        prompts,
-        suspicions,
-        budget,
-        landings,
-        next,
-        next_steps,
-    } = seen;
     let redactor = redactor(&project.config);
-    let budget = budget.as_ref().map(BudgetDocument::from);
-    let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
-    let salvage = salvages.iter().map(salvage_document).collect();
-    let lane = lane(attempts.last()).map(Path::to_owned);
     let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
-    let prompts = prompts.iter().map(shown).collect();
-    let surroundings =
-        Surroundings { lane, salvage, held, radar, prompts, suspicions, landings, next, next_steps, budget };
-    let mut document = StatusDocument::new(task, &attempts, surroundings);
+    let surroundings = Surroundings {
+        lane: lane(seen.attempts.last()).map(Path::to_owned),
+        salvage: seen.salvages.iter().map(salvage_document).collect(),
+        held: seen.held,
+        radar: seen.sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect(),
+        prompts: seen.prompts.iter().map(shown).collect(),
+        suspicions: seen.suspicions,
+        landings: seen.landings,
+        next: seen.next,
+        next_steps: seen.next_steps,
+        budget: seen.budget.as_ref().map(BudgetDocument::from),
+    };
+    let mut document = StatusDocument::new(task, &seen.attempts, surroundings);
     if let Some(listed) = document_of(project, store, &task.spec.id).await? {
         document.doing = listed.doing;
         document.cost_usd = listed.cost_usd;

@@ -44,7 +44,7 @@ pub async fn documents(
     limit: usize,
 ) -> Result<Vec<TaskDocument>, Refusal> {
     let query = TaskQuery { states: states(status)?, limit, latest: true, ..TaskQuery::default() };
-    Ok(Listed::load(store, project, &query).await?.into_documents())
+    Ok(Listed::load(store, project, &query).await?.documents())
 }
 
 /// One task, as in the list.
@@ -54,7 +54,7 @@ pub async fn document_of(
     task: &TaskId,
 ) -> Result<Option<TaskDocument>, Refusal> {
     let query = TaskQuery { ids: Some(vec![task.clone()]), ..TaskQuery::default() };
-    Ok(Listed::load(store, project, &query).await?.into_documents().pop())
+    Ok(Listed::load(store, project, &query).await?.documents().pop())
 }
 
 /// Tasks, with facts from beside their records: small files, the events of running tasks, and the ends of their logs.
@@ -147,17 +147,16 @@ impl Listed {
     }
 
     /// The tasks as documents.
-    pub fn into_documents(mut self) -> Vec<TaskDocument> {
-        let tasks = std::mem::take(&mut self.tasks);
-        tasks.into_iter().map(|task| self.document(task)).collect()
+    pub fn documents(&self) -> Vec<TaskDocument> {
+        self.tasks.iter().map(|task| self.document(task.clone())).collect()
     }
 
     /// One task as a document. For most of many tasks its record is all there is.
-    pub fn document(&mut self, task: TaskBrief) -> TaskDocument {
+    pub fn document(&self, task: TaskBrief) -> TaskDocument {
         TaskDocument {
             held: self.why_held(&task).cloned(),
             radar: self.sighting(&task.id).map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.id)),
-            suspicions: self.suspicions.remove(&task.id).unwrap_or_default(),
+            suspicions: self.suspicions.get(&task.id).cloned().unwrap_or_default(),
             cost_usd: self.cost(&task),
             doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
             under_test_since: self.under_test_since(&task),

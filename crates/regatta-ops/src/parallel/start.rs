@@ -206,7 +206,7 @@ async fn has_turn(found: &FoundTask<'_>) -> Result<bool, Refusal> {
 }
 
 /// Waits until its agent runs, it is settled, or it has to wait its turn.
-pub async fn wait_for_process(found: &mut FoundTask<'_>) -> Result<(), Refusal> {
+pub(super) async fn wait_for_process(found: &mut FoundTask<'_>) -> Result<(), Refusal> {
     let store = found.store.clone();
     let mut changes = StoreChanges::of(store.as_ref()).await?;
     let there = async {

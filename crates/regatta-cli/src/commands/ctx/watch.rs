@@ -1,21 +1,17 @@
 //! `regatta ctx watch`: follows values as they change.
 
-use std::time::Duration;
-
+use regatta_ops::crew::{ContextSeen, ContextWatch};
 use regatta_ops::documents::crew::ContextDocument;
 use regatta_ops::door::{MOST_PATIENCE, SentContext, Tool};
-use regatta_store::{ContextEntry, ContextQuery};
+use regatta_store::ContextEntry;
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::door;
+use crate::door::{self, Door};
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, StoreChanges};
-
-/// Time between two looks without a wake-up; a change wakes it earlier.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+use regatta_ops::Refusal;
 
 /// Follow values: print a line, or with --json an object, for each value as it is now and after every change. Of
 /// several changes at once only the last is shown.
@@ -33,62 +29,47 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let mut shown = Shown { args, after: 0, first: true };
-    if let Some(door) = door::here() {
-        loop {
-            let (after, seconds) = (shown.after(), MOST_PATIENCE.as_secs());
-            let found: Vec<SentContext> = door.ask(Tool::WaitForContext { after, seconds })?;
-            if shown.show(found.into_iter().map(ContextEntry::from), ui) {
-                return Ok(Exit::Ok);
-            }
-        }
+    let skips_first = args.new || args.once;
+    let mut source = match door::here() {
+        Some(door) => Source::Door(door, ContextSeen::new(args.keys)),
+        None => Source::Store(open(global).await?.watch_context(args.keys).await?),
+    };
+    let now = source.next().await?;
+    if !skips_first {
+        now.iter().for_each(|entry| tell(entry, ui));
+    } else if !ui.quiet {
+        ui.note("watching");
     }
-    let store = open(global).await?.store;
-    let mut changes = StoreChanges::of(store.as_ref()).await?;
     loop {
-        let query = ContextQuery { prefix: String::new(), after: shown.after() };
-        if shown.show(store.contexts(&query).await?.into_iter(), ui) {
+        source.next().await?.iter().for_each(|entry| tell(entry, ui));
+        if args.once {
             return Ok(Exit::Ok);
         }
-        changes.next_within(LOOK_INTERVAL).await?;
     }
 }
 
-/// What was shown so far.
-struct Shown {
-    args: Args,
-    /// The last change.
-    after: u64,
-    first: bool,
+/// Where values come from.
+enum Source {
+    Store(ContextWatch),
+    /// Inside a sandbox.
+    Door(Door, ContextSeen),
 }
 
-impl Shown {
-    /// The change to continue from.
-    fn after(&self) -> Option<u64> {
-        (!self.first).then_some(self.after)
-    }
-
-    /// Shows values; true if that was all that is wanted.
-    fn show(&mut self, entries: impl Iterator<Item = ContextEntry>, ui: &Ui) -> bool {
-        let Args { keys, new, once } = &self.args;
-        let mut told = false;
-        for entry in entries {
-            self.after = self.after.max(entry.change);
-            let wanted = keys.is_empty() || keys.contains(&entry.key);
-            if !wanted || (self.first && (*new || *once)) {
-                continue;
+impl Source {
+    /// At first the values as they are, then those that changed.
+    async fn next(&mut self) -> Result<Vec<ContextEntry>, Refusal> {
+        let (door, seen) = match self {
+            Source::Store(watch) => return watch.next().await,
+            Source::Door(door, seen) => (door, seen),
+        };
+        loop {
+            let (after, seconds) = (seen.after(), MOST_PATIENCE.as_secs());
+            let found: Vec<SentContext> = door.ask(Tool::WaitForContext { after, seconds })?;
+            let wanted = seen.take(found.into_iter().map(ContextEntry::from).collect());
+            if after.is_none() || !wanted.is_empty() {
+                return Ok(wanted);
             }
-            told = true;
-            tell(&entry, ui);
         }
-        if told && *once {
-            return true;
-        }
-        if self.first && (*new || *once) && !ui.quiet {
-            ui.note("watching");
-        }
-        self.first = false;
-        false
     }
 }
 

@@ -9,12 +9,9 @@ use crate::cli::Global;
 use crate::commands::wait::watching;
 use crate::exit::Exit;
 use crate::ui::Ui;
-use regatta_ops::documents::{ParallelStatus, WatchDocument};
-use regatta_ops::look::events::started_pid;
-use regatta_ops::parallel::registry::Registry;
-use regatta_ops::parallel::{FoundTask, Repositories, wait_for_process};
-use regatta_ops::wait::{Granularity, Lines, TaskWatch};
-use regatta_ops::{Refusal, RefusalKind, StoreChanges};
+use regatta_ops::Refusal;
+use regatta_ops::documents::WatchDocument;
+use regatta_ops::parallel::{ParallelWaitRequest, ParallelWaited};
 
 /// Wait until a task is settled, and print what happens meanwhile, one line at a time.
 ///
@@ -46,70 +43,31 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     // Monitors read lines, so --json is ignored.
     let ui = &Ui { json: false, ..ui.clone() };
-    let id = &args.task_id;
-    let error = |reason: &str| ui.line(format!("ERROR task={id} reason={reason}"));
-    let options = global.parallel();
-    let registry = Registry::load(&options)?;
-    let wanted = args.granularity.unwrap_or_else(|| registry.granularity());
-    let named = Granularity::ALL.into_iter().find(|one| one.as_str() == wanted);
-    let Some(granularity) = named else {
-        error(&format!("invalid_granularity={wanted}"));
-        return Ok(Exit::Usage);
-    };
     let timeout = args.timeout.as_deref().map(patience).transpose()?.flatten();
-    let repositories = Repositories::open(&registry, &options).await?;
-    let found = match repositories.find(&registry, id).await {
-        Ok(found) if found.status(&registry) != ParallelStatus::Destroyed => found,
-        Ok(_) => {
-            error("not_found");
-            return Ok(NOT_FOUND);
-        }
-        Err(why) if [RefusalKind::NotFound, RefusalKind::Usage].contains(&why.kind) => {
-            error("not_found");
-            return Ok(NOT_FOUND);
-        }
-        Err(why) => return Err(why),
-    };
-    found.serve_if_moving(&registry).await?;
-    let watched = watch(found, granularity, ui);
-    let Some(timeout) = timeout else { return watched.await };
-    match tokio::time::timeout(timeout, watched).await {
-        Ok(exit) => exit,
-        Err(_) => {
-            ui.line(format!("TIMEOUT task={id}"));
-            Ok(Exit::TimedOut)
-        }
-    }
-}
-
-/// The exit code of parallel-agents for an unknown task.
-const NOT_FOUND: Exit = Exit::CannotWork;
-/// The exit code of parallel-agents for a task without a process.
-const NO_PROCESS: Exit = Exit::NotFound;
-
-async fn watch(mut found: FoundTask<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, Refusal> {
-    let id = found.task.spec.id.clone();
-    if found.is_unstarted() {
-        ui.line(format!("ERROR task={id} reason=no_process"));
-        return Ok(NO_PROCESS);
-    }
-    // It was started a moment ago, and its process is about to appear.
-    let seen = found.task.clone();
-    wait_for_process(&mut found).await?;
-    let pid = started_pid(found.store.as_ref(), &id, found.task.attempts).await?;
-    ui.line(watching(&id, pid, granularity));
-    let changes = StoreChanges::of(found.store.as_ref()).await?;
-    let project = &found.repository.project;
     let screen = ui.clone();
     let listener = Arc::new(move |document| bare(&document).into_iter().for_each(|line| screen.line(line)));
-    let watch = Arc::new(TaskWatch::new(project, found.store.clone(), granularity, Lines::Raw, listener));
-    watch.follow(seen, changes).await?;
-    Ok(Exit::Ok)
+    let (task, granularity) = (args.task_id, args.granularity);
+    let request = ParallelWaitRequest { task, granularity, timeout };
+    let waited = global.parallel().wait(&request, listener).await?;
+    let id = &request.task;
+    let (line, exit) = match waited {
+        ParallelWaited::Ended => return Ok(Exit::Ok),
+        ParallelWaited::UnknownGranularity(name) => {
+            (format!("ERROR task={id} reason=invalid_granularity={name}"), Exit::Usage)
+        }
+        // The exit codes of parallel-agents: 3 for an unknown task, 4 for one without a process.
+        ParallelWaited::NotFound => (format!("ERROR task={id} reason=not_found"), Exit::CannotWork),
+        ParallelWaited::NoProcess(id) => (format!("ERROR task={id} reason=no_process"), Exit::NotFound),
+        ParallelWaited::TimedOut => (format!("TIMEOUT task={id}"), Exit::TimedOut),
+    };
+    ui.line(line);
+    Ok(exit)
 }
 
 /// The line in the words of parallel-agents.
 fn bare(document: &WatchDocument) -> Option<String> {
     Some(match document {
+        WatchDocument::Watching { task, pid, granularity, .. } => watching(task, *pid, *granularity),
         WatchDocument::Tool { task, name, .. } => format!("TOOL task={task} tool={name}"),
         WatchDocument::Log { task, text, .. } => format!("LOG task={task}: {text}"),
         WatchDocument::Exited { task, .. } => format!("EXITED task={task}"),
