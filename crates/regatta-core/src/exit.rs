@@ -29,6 +29,9 @@ pub enum Exit {
     NeverStarted {
         /// The system's error message.
         error: String,
+        /// Its sandbox could not be set up: the program itself was never tried.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_sandbox: bool,
     },
     /// The shim itself died and left no record: a reboot, or a `kill -9` of the shim.
     Lost,
@@ -51,6 +54,11 @@ pub enum Limit {
 }
 
 impl Exit {
+    /// The program could not be started.
+    pub fn never_started(error: impl Into<String>) -> Self {
+        Exit::NeverStarted { error: error.into(), by_sandbox: false }
+    }
+
     /// True for a plain exit with status 0.
     pub fn success(&self) -> bool {
         matches!(self, Exit::Exited { code: 0 })
@@ -76,7 +84,7 @@ impl fmt::Display for Exit {
             Exit::Signalled { signal } => write!(f, "killed by signal {signal}"),
             Exit::TimedOut { limit } => write!(f, "{limit}"),
             Exit::Stopped { why } => write!(f, "stopped ({why})"),
-            Exit::NeverStarted { error } => write!(f, "could not start: {error}"),
+            Exit::NeverStarted { error, .. } => write!(f, "could not start: {error}"),
             Exit::Lost => write!(f, "lost (the machine or the shim died)"),
         }
     }

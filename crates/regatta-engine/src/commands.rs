@@ -59,7 +59,7 @@ impl Ran {
     /// `None` if it ran to its end.
     pub(crate) fn never_ran(&self) -> Option<&str> {
         match &self.exit {
-            Exit::NeverStarted { error } => Some(error),
+            Exit::NeverStarted { error, .. } => Some(error),
             Exit::Lost => Some("it was lost with its supervisor"),
             _ => None,
         }
@@ -177,7 +177,7 @@ impl Shell {
         for (name, value) in AS_STORED {
             environment.set(name, value);
         }
-        let failed = |error: String| Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
+        let failed = |error: String| Ran { exit: Exit::never_started(error.clone()), output: error };
         let programs =
             argv.first().map(PathBuf::from).and_then(|program| program.parent().map(PathBuf::from));
         // Held until the command has ended: then the box is removed.
@@ -246,7 +246,7 @@ impl Shell {
             let hosts: Vec<String> = refused.iter().map(ToString::to_string).collect();
             output.push_str(&format!("the sandbox refused {}\n", hosts.join("; ")));
         }
-        if let Exit::NeverStarted { error } = &exit {
+        if let Exit::NeverStarted { error, .. } = &exit {
             output.push_str(error);
         }
         Ran { exit, output }

@@ -241,11 +241,15 @@ impl Context {
         }
     }
 
+    /// The directory for this user's state that belongs to no repository.
+    pub(crate) fn user_state(&self, home: &Path) -> PathBuf {
+        let state = self.settings.environment.value("XDG_STATE_HOME").map(PathBuf::from);
+        state.filter(|dir| dir.is_absolute()).unwrap_or_else(|| home.join(".local/state")).join("regatta")
+    }
+
     /// Regatta's own files outside of `.regatta`.
     fn records(&self, home: &Path) -> Vec<PathBuf> {
-        let state = self.settings.environment.value("XDG_STATE_HOME").map(PathBuf::from);
-        let state = state.filter(|dir| dir.is_absolute()).unwrap_or_else(|| home.join(".local/state"));
-        let mut records = vec![state.join("regatta")];
+        let mut records = vec![self.user_state(home)];
         if let Some(path) = self.services.store_url.strip_prefix("sqlite:") {
             records.extend(["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{path}{end}"))));
         }

@@ -26,6 +26,8 @@ pub struct Protected {
     pub names: &'static [&'static str],
     /// Paths below the directory that the agent may change after all.
     pub except: &'static [&'static str],
+    /// A JSON file in it that the agent writes, but not the MCP servers in it.
+    pub servers: Option<&'static str>,
 }
 
 const CLAUDE: &[&str] = &[
@@ -41,6 +43,8 @@ const CLAUDE: &[&str] = &[
     "rules",
     "keybindings.json",
 ];
+/// Where claude keeps what it remembers, and the MCP servers that the user has added.
+const CLAUDE_FILE: &str = ".claude.json";
 const CODEX: &[&str] = &[
     "config.toml",
     "*.config.toml",
@@ -69,12 +73,14 @@ const OPENCODE_OWN: &[&str] =
 /// The state of an agent of this kind. `variable` looks up the agent's environment.
 pub fn state_of(kind: AgentKind, home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> AgentState {
     let named = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let protect = |dir: &Path, names, except| Protected { dir: dir.to_owned(), names, except };
+    let protect = |dir: &Path, names, except| Protected { dir: dir.to_owned(), names, except, servers: None };
     match kind {
         AgentKind::Claude => {
             let dir = named("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
             // Claude keeps the data of its built-in plugins in `plugins/store`.
-            AgentState { protected: vec![protect(&dir, CLAUDE, &["plugins/store"])], write: vec![dir] }
+            let own = protect(&dir, CLAUDE, &["plugins/store"]);
+            let own = Protected { servers: Some(CLAUDE_FILE), ..own };
+            AgentState { protected: vec![own], write: vec![dir] }
         }
         AgentKind::Codex => {
             let dir = named("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));

@@ -127,7 +127,8 @@ pub enum AgentEnd {
 }
 
 /// The outcome for a process that could not be started: permanent, unless the system was short of resources.
-pub(super) fn never_started(error: &str, hint: &str) -> AgentEnd {
+pub(super) fn never_started(error: &str, by_sandbox: bool, hint: &str) -> AgentEnd {
+    let hint = if by_sandbox { "`regatta doctor` tries the sandbox and says what to do" } else { hint };
     let message = format!("could not start the agent: {error}");
     if short_of_resources(error) {
         AgentEnd::Environment { message }

@@ -149,7 +149,7 @@ pub(super) fn unfinished(
 ) -> AgentEnd {
     let agent = hints.agent;
     match (exit, retrying) {
-        (Exit::NeverStarted { error }, _) => never_started(error, hints.install),
+        (Exit::NeverStarted { error, by_sandbox }, _) => never_started(error, *by_sandbox, hints.install),
         // Stopped in the middle of a retry: the cause is the failed request, not the time limit.
         (Exit::TimedOut { .. }, Some(cause)) if cause != Cause::Unknown => {
             cause.end(&kept_retrying(exit, agent, cause.word()), now, hints)

@@ -115,12 +115,17 @@ impl Fault {
     pub(super) fn because(step: &str, why: impl Into<String>) -> Self {
         Self { step: step.to_owned(), path: None, errno: None, why: Some(why.into()) }
     }
+
+    /// Whether everything was set up, and the program itself could not be started.
+    pub(crate) fn is_of_program(&self) -> bool {
+        self.step == PROGRAM
+    }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.as_ref().map(|path| path.display().to_string());
-        if self.step == PROGRAM {
+        if self.is_of_program() {
             // The same sentence as without a sandbox.
             f.write_str(path.as_deref().unwrap_or("the program"))?;
         } else {

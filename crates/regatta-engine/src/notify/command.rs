@@ -54,7 +54,7 @@ pub(super) async fn deliver(
     } else {
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let why = match &exit {
-            Exit::NeverStarted { error } => error.clone(),
+            Exit::NeverStarted { error, .. } => error.clone(),
             exit => exit.to_string(),
         };
         Delivery::GivenUp(if last.is_empty() { why } else { format!("{why}: {}", last.trim()) })

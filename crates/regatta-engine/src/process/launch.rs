@@ -176,7 +176,7 @@ impl Supervisor {
     pub async fn run(&self, launch: &Launch, cancel: impl Future<Output = String>) -> Exit {
         let shim = match self.launch(launch).await {
             Ok(shim) => shim,
-            Err(error) => return Exit::NeverStarted { error: chain(&error) },
+            Err(error) => return Exit::never_started(chain(&error)),
         };
         let patience = launch.grace.saturating_add(OVERDUE);
         let request = tokio::select! {

@@ -4,6 +4,9 @@
 //! what exists is read-only, so only new files matter; at the files level everything does. What an agent wrote is moved
 //! away and kept, and the old content is restored.
 
+mod live;
+mod servers;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -13,9 +16,11 @@ use std::path::{Path, PathBuf};
 use regatta_core::hex::hex;
 use regatta_core::sandbox::{AgentState, Level, Protected};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::lanes::remove_tree;
+use live::Live;
 
 /// The record in the attempt's run directory.
 const RECORD: &str = "protected.json";
@@ -38,27 +43,86 @@ pub(crate) struct Survey {
     exposed: bool,
     /// The directories, each with its files by relative path.
     dirs: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
+    /// The MCP servers of settings files, by directory.
+    #[serde(default)]
+    servers: BTreeMap<PathBuf, Value>,
 }
 
 /// Records what protected files look like, in the attempt's run directory. At the files level, their content too.
-pub(crate) fn survey(state: &AgentState, level: Level, run_dir: &Path) -> io::Result<()> {
-    let mut survey = Survey { exposed: level == Level::Files, dirs: BTreeMap::new() };
+/// `user` is the directory for the user's state, where the attempts that use the same files are listed.
+pub(crate) fn survey(state: &AgentState, level: Level, run_dir: &Path, user: &Path) -> io::Result<()> {
+    let mut survey = Survey { exposed: level == Level::Files, ..Survey::default() };
+    let mut lists = Vec::new();
     for (n, protected) in state.protected.iter().enumerate() {
-        let files = files_of(protected, survey.exposed)?;
-        if survey.exposed {
-            for path in files.keys() {
-                let (from, to) =
-                    (protected.dir.join(path), run_dir.join(COPIES).join(n.to_string()).join(path));
-                let meta = fs::symlink_metadata(&from)?;
-                if meta.is_file() && meta.len() <= MAX_COPY {
-                    private_parent(&to)?;
-                    fs::copy(&from, &to)?;
-                }
+        let live = Live::of(&protected.dir, user)?;
+        let shared = live.oldest(run_dir).map(|other| taken_over(other, run_dir, protected, n, &mut survey));
+        if !shared.transpose()?.unwrap_or(false) {
+            look_at(protected, n, run_dir, &mut survey)?;
+        }
+        lists.push(live);
+    }
+    fs::write(run_dir.join(RECORD), serde_json::to_vec(&survey)?)?;
+    lists.iter_mut().try_for_each(|live| live.add(run_dir))
+}
+
+/// Records what the files of one directory look like now.
+fn look_at(protected: &Protected, n: usize, run_dir: &Path, survey: &mut Survey) -> io::Result<()> {
+    let files = files_of(protected, survey.exposed)?;
+    if survey.exposed {
+        for path in files.keys() {
+            let from = protected.dir.join(path);
+            let meta = fs::symlink_metadata(&from)?;
+            if meta.is_file() && meta.len() <= MAX_COPY {
+                copy(&from, &copy_of(run_dir, n, path))?;
             }
         }
-        survey.dirs.insert(protected.dir.clone(), files);
     }
-    fs::write(run_dir.join(RECORD), serde_json::to_vec(&survey)?)
+    if let Some(file) = protected.servers {
+        survey.servers.insert(protected.dir.clone(), servers::servers(&protected.dir.join(file))?);
+    }
+    survey.dirs.insert(protected.dir.clone(), files);
+    Ok(())
+}
+
+/// Takes over what another attempt, which is under way, has recorded of one directory; false if it has nothing that
+/// serves.
+fn taken_over(
+    other: &Path,
+    run_dir: &Path,
+    protected: &Protected,
+    n: usize,
+    survey: &mut Survey,
+) -> io::Result<bool> {
+    let recorded: Survey = match fs::read(other.join(RECORD)) {
+        Ok(record) => serde_json::from_slice(&record)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    // Only a record of the same level has the same stamps.
+    let Some(files) = recorded.dirs.get(&protected.dir).filter(|_| recorded.exposed == survey.exposed) else {
+        return Ok(false);
+    };
+    for path in files.keys() {
+        let from = copy_of(other, n, path);
+        if from.is_file() {
+            copy(&from, &copy_of(run_dir, n, path))?;
+        }
+    }
+    survey.dirs.insert(protected.dir.clone(), files.clone());
+    if let Some(servers) = recorded.servers.get(&protected.dir) {
+        survey.servers.insert(protected.dir.clone(), servers.clone());
+    }
+    Ok(true)
+}
+
+/// Where the content of the `n`th directory's file is kept.
+fn copy_of(run_dir: &Path, n: usize, path: &Path) -> PathBuf {
+    run_dir.join(COPIES).join(n.to_string()).join(path)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    private_parent(to)?;
+    fs::copy(from, to).map(drop)
 }
 
 /// What an agent wrote into protected files.
@@ -84,6 +148,9 @@ pub(crate) fn compare(state: &AgentState, run_dir: &Path) -> io::Result<Found> {
         paths.extend(changed);
         fs::write(&file, serde_json::to_vec(&paths)?)?;
     }
+    if run_dir.join(RECORD).exists() {
+        live::is_compared(run_dir)?;
+    }
     Ok(Found { paths, is_new })
 }
 
@@ -99,6 +166,12 @@ fn changed(state: &AgentState, run_dir: &Path) -> io::Result<Vec<PathBuf>> {
     for (n, protected) in state.protected.iter().enumerate() {
         let Some(old) = before.dirs.get(&protected.dir) else { continue };
         let kept = run_dir.join(KEPT).join(n.to_string());
+        if let (Some(file), Some(servers)) = (protected.servers, before.servers.get(&protected.dir)) {
+            let path = protected.dir.join(file);
+            if servers::restore(&path, servers, &kept.join(file))? {
+                changed.push(path);
+            }
+        }
         for path in added(protected, old)? {
             keep(&protected.dir.join(&path), &kept.join(&path))?;
             changed.push(protected.dir.join(path));
@@ -119,7 +192,7 @@ fn changed(state: &AgentState, run_dir: &Path) -> io::Result<Vec<PathBuf>> {
                 keep(&place, &kept.join(path))?;
             }
             private_parent(&place)?;
-            let copy = run_dir.join(COPIES).join(n.to_string()).join(path);
+            let copy = copy_of(run_dir, n, path);
             match target {
                 Some(target) => std::os::unix::fs::symlink(target, &place)?,
                 None if stamp == DIR => fs::DirBuilder::new().mode(0o700).create(&place)?,
@@ -314,7 +387,7 @@ mod tests {
     fn what_an_agent_plants_is_moved_away() {
         let (dir, state, run_dir) = setting();
         let claude = dir.path().join(".claude");
-        survey(&state, Level::Full, &run_dir).unwrap();
+        survey(&state, Level::Full, &run_dir, dir.path()).unwrap();
         assert_eq!(compare(&state, &run_dir).unwrap(), Found::default());
         fs::write(claude.join("settings.local.json"), "evil").unwrap();
         fs::create_dir(claude.join("commands")).unwrap();
@@ -332,10 +405,42 @@ mod tests {
     }
 
     #[test]
+    fn what_one_agent_plants_is_not_taken_for_the_user_s_by_the_next() {
+        let (dir, state, first) = setting();
+        let claude = dir.path().join(".claude");
+        let second = dir.path().join("second");
+        fs::create_dir(&second).unwrap();
+        for level in [Level::Full, Level::Files] {
+            let planted = claude.join("commands/x.md");
+            survey(&state, level, &first, dir.path()).unwrap();
+            fs::create_dir(claude.join("commands")).unwrap();
+            fs::write(&planted, "evil").unwrap();
+            fs::write(claude.join(".claude.json"), r#"{"mcpServers":{"evil":{}}}"#).unwrap();
+            survey(&state, level, &second, dir.path()).unwrap();
+            let found = compare(&state, &second).unwrap().paths;
+            assert_eq!(found, [claude.join(".claude.json"), claude.join("commands")]);
+            assert!(!planted.exists());
+            assert!(compare(&state, &first).unwrap().paths.is_empty(), "nothing is left");
+            // With nobody at work, what is there is the user's.
+            fs::create_dir(claude.join("commands")).unwrap();
+            fs::write(&planted, "mine").unwrap();
+            for run_dir in [&first, &second] {
+                fs::remove_dir_all(run_dir).unwrap();
+                fs::create_dir(run_dir).unwrap();
+            }
+            survey(&state, level, &first, dir.path()).unwrap();
+            assert!(compare(&state, &first).unwrap().paths.is_empty() && planted.exists());
+            fs::remove_dir_all(claude.join("commands")).unwrap();
+            fs::remove_dir_all(&first).unwrap();
+            fs::create_dir(&first).unwrap();
+        }
+    }
+
+    #[test]
     fn what_an_agent_changes_is_restored() {
         let (dir, state, run_dir) = setting();
         let claude = dir.path().join(".claude");
-        survey(&state, Level::Files, &run_dir).unwrap();
+        survey(&state, Level::Files, &run_dir, dir.path()).unwrap();
         fs::write(claude.join("settings.json"), "evil").unwrap();
         fs::remove_file(claude.join("hooks/a.sh")).unwrap();
         let mut changed = compare(&state, &run_dir).unwrap().paths;
@@ -351,7 +456,7 @@ mod tests {
     fn whatever_an_agent_puts_in_the_place_of_its_settings_goes() {
         let (dir, state, run_dir) = setting();
         let claude = dir.path().join(".claude");
-        survey(&state, Level::Files, &run_dir).unwrap();
+        survey(&state, Level::Files, &run_dir, dir.path()).unwrap();
         fs::remove_file(claude.join("settings.json")).unwrap();
         fs::create_dir_all(claude.join("settings.json/deep")).unwrap();
         fs::rename(claude.join("hooks"), claude.join("gone")).unwrap();
@@ -379,7 +484,7 @@ mod tests {
             std::os::unix::fs::symlink(to, claude.join("settings.json")).unwrap();
         };
         link("../mine.json");
-        survey(&state, Level::Full, &run_dir).unwrap();
+        survey(&state, Level::Full, &run_dir, dir.path()).unwrap();
         fs::write(dir.path().join("mine.json"), "by the user").unwrap();
         assert_eq!(compare(&state, &run_dir).unwrap(), Found::default());
         link("projects/evil.json");

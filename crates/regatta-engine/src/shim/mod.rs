@@ -88,7 +88,7 @@ fn prepare(args: &Args) -> Result<Ready, String> {
     let hold = match args.hold.as_deref().map(hold::take).transpose() {
         Ok(hold) => hold,
         Err(error) => {
-            finish(args, Ending::without_agent(Exit::NeverStarted { error: error.clone() }));
+            finish(args, Ending::without_agent(Exit::never_started(error.clone())));
             return Err(error);
         }
     };
@@ -132,7 +132,7 @@ struct Running<'a> {
 }
 
 fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
-    let never = |error| Exit::NeverStarted { error };
+    let never = |error: String| Exit::never_started(error);
     let handover = Handover::receive().map_err(|error| never(format!("read the hand-over: {error}")))?;
     let redactor = handover.redactor();
     // Before the agent, so that it can knock at once.
@@ -220,9 +220,11 @@ fn confined(
         None if is_requested => Err(supervise::requested(&args.run_dir)),
         None => {
             let error = format!("the sandbox was not set up within {} s", SET_UP_PATIENCE.as_secs());
-            Err(Exit::NeverStarted { error })
+            Err(Exit::NeverStarted { error, by_sandbox: true })
         }
-        Some(Begun::Failed(fault)) => Err(Exit::NeverStarted { error: fault.to_string() }),
+        Some(Begun::Failed(fault)) => {
+            Err(Exit::NeverStarted { error: fault.to_string(), by_sandbox: !fault.is_of_program() })
+        }
         Some(Begun::Running(confined, listeners)) => {
             if let Some(first) = confined.first {
                 // The first process starts nothing before the program. One that has already ended is not found, and need

@@ -44,14 +44,14 @@ impl Worker {
         let state = self.ctx.state_of(profile, &spec.env);
         let home = self.ctx.home();
         sandbox::prepare_state(&state, &home, profile.kind == AgentKind::Claude)
-            .map_err(io("preparing the agent's own directory in", home))?;
+            .map_err(io("preparing the agent's own directory in", home.clone()))?;
         let made = {
             let mut place = Place::lane(&site.lane, wanted == Sandbox::ReadOnly);
             place.programs = self.program_dirs(profile);
             self.ctx.agent_policy(profile, &spec.env, wanted, &place, boxed.clone())
         };
         let Some((policy, level)) = made.map_err(WorkerError::Impossible)? else { return Ok(None) };
-        sandbox::survey(&state, level, &site.run_dir)
+        sandbox::survey(&state, level, &site.run_dir, &self.ctx.user_state(&home))
             .map_err(io("recording the settings of your agents in", site.run_dir.clone()))?;
         self.record.sandbox = Some(level);
         let proxy = self.ctx.proxy(self.ctx.reach_of(profile, &spec.env));

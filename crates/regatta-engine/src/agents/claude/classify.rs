@@ -58,8 +58,8 @@ pub(super) struct Signs<'a> {
 }
 
 pub(super) fn classify(signs: &Signs<'_>, exit: &Exit, stderr: &str, now: Timestamp) -> AgentEnd {
-    if let Exit::NeverStarted { error } = exit {
-        return never_started(error, INSTALL_HINT);
+    if let Exit::NeverStarted { error, by_sandbox } = exit {
+        return never_started(error, *by_sandbox, INSTALL_HINT);
     }
     match signs.terminal {
         // Printed before the time limit or the stop, so it counts.

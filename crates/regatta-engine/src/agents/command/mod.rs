@@ -98,7 +98,7 @@ fn judge(exit: &Exit, stderr: &str, said: &str) -> AgentEnd {
             AgentEnd::Failed { message: format!("{exit}{}", last_words()) }
         }
         Exit::TimedOut { .. } => AgentEnd::Failed { message: exit.to_string() },
-        Exit::NeverStarted { error } => never_started(error, HINT),
+        Exit::NeverStarted { error, by_sandbox } => never_started(error, *by_sandbox, HINT),
         Exit::Stopped { .. } | Exit::Lost => AgentEnd::Interrupted { message: exit.to_string() },
     }
 }

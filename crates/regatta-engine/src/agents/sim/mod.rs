@@ -86,7 +86,9 @@ impl SimDecoder {
     fn judge(&self, exit: &Exit, stderr: &str) -> AgentEnd {
         const HINT: &str = "correct the script in the task's prompt, then `regatta retry`";
         match (&self.ledger.result, &self.ledger.error, exit) {
-            (_, _, Exit::NeverStarted { error }) => never_started(error, "reinstall regatta"),
+            (_, _, Exit::NeverStarted { error, by_sandbox }) => {
+                never_started(error, *by_sandbox, "reinstall regatta")
+            }
             (Some((true, _)), _, _) => AgentEnd::Success,
             (Some((false, text)), Some((kind, _)), _) if kind == "rate_limit" => {
                 let (until, limit) = (self.ledger.rejected.flatten(), RateLimit::Quota);

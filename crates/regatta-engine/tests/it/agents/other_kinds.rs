@@ -37,10 +37,10 @@ fn a_command_ends_as_its_exit_says() {
 #[test]
 fn a_program_that_is_not_there_is_permanent_and_a_shortage_is_not() {
     for kind in EVERY_KIND {
-        let missing = Exit::NeverStarted { error: "No such file or directory (os error 2)".into() };
+        let missing = Exit::never_started("No such file or directory (os error 2)");
         let AgentEnd::Permanent { hint, .. } = end(kind, &[], &missing).end else { panic!("{kind:?}") };
         assert!(!hint.is_empty());
-        let busy = Exit::NeverStarted { error: "Resource temporarily unavailable (os error 11)".into() };
+        let busy = Exit::never_started("Resource temporarily unavailable (os error 11)");
         assert!(matches!(end(kind, &[], &busy).end, AgentEnd::Environment { .. }));
     }
 }

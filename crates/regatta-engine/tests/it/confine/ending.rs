@@ -20,7 +20,7 @@ fn ends_look_as_without_a_sandbox() {
             assert_eq!(ran.exit, Exit::Signalled { signal }, "{:?}", document.level);
         }
         let ran = world.run(document, &["no-such-program"]);
-        let Exit::NeverStarted { error } = &ran.exit else { panic!("{ran:?}") };
+        let Exit::NeverStarted { error, .. } = &ran.exit else { panic!("{ran:?}") };
         assert_eq!(error, "no-such-program: No such file or directory (os error 2)");
     });
 }

@@ -169,7 +169,7 @@ fn a_link_that_was_put_in_the_way_stops_the_start() {
         fs::remove_dir_all(world.path("home/.ssh")).unwrap();
         std::os::unix::fs::symlink("/etc", world.path("home/.ssh")).unwrap();
         let ran = world.shell(&world.document(Level::Full), "echo ran");
-        let Exit::NeverStarted { error } = &ran.exit else { panic!("{ran:?}") };
+        let Exit::NeverStarted { error, .. } = &ran.exit else { panic!("{ran:?}") };
         assert!(error.contains("home/.ssh: Too many levels of symbolic links"), "{error}");
     }
 }
@@ -215,7 +215,7 @@ fn the_files_level_says_what_it_cannot_keep() {
     let ran = world.shell(&document, "true");
     assert_eq!(ran.confined.unwrap().weaker, [Weaker::Writable { path: world.path("home/.agent/settings") }]);
     document.rules.push(PathRule { path: world.path("lanes/mine/work"), access: PathAccess::Hide });
-    let Exit::NeverStarted { error } = world.shell(&document, "true").exit else {
+    let Exit::NeverStarted { error, .. } = world.shell(&document, "true").exit else {
         panic!("it cannot be hidden")
     };
     assert!(error.contains("needs the level full"), "{error}");

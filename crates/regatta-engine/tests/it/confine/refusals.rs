@@ -13,7 +13,7 @@ fn refused(world: &World, document: &Value) -> String {
     let marker = world.path("lanes/mine/ran");
     let confinement = serde_json::from_value(document.clone()).unwrap();
     let ran = world.shell(&confinement, "echo > ran");
-    let Exit::NeverStarted { error } = ran.exit else { panic!("{document}: {ran:?}") };
+    let Exit::NeverStarted { error, .. } = ran.exit else { panic!("{document}: {ran:?}") };
     assert!(!marker.exists(), "{document}");
     error
 }
@@ -53,7 +53,7 @@ fn without_namespaces_the_full_level_starts_nothing() {
         let document = world.document(Level::Full);
         let env = json!(["PATH=/usr/bin:/bin", "REGATTA_TEST_SANDBOX=no-userns"]);
         let ran = world.start(Some(&document), &["touch", "ran"], json!({ "env": env })).ended();
-        let Exit::NeverStarted { error } = &ran.exit else { panic!("{ran:?}") };
+        let Exit::NeverStarted { error, .. } = &ran.exit else { panic!("{ran:?}") };
         assert_eq!(
             error,
             "the sandbox could not be set up: make namespaces: Operation not permitted (os error 1)"
@@ -67,7 +67,7 @@ fn a_working_directory_that_is_hidden_is_an_error() {
     let world = World::new(None);
     let more = json!({ "cwd": world.path("lanes/other") });
     let ran = world.start(Some(&world.document(Level::Full)), &["cat", "work"], more).ended();
-    let Exit::NeverStarted { error } = &ran.exit else { panic!("{ran:?}") };
+    let Exit::NeverStarted { error, .. } = &ran.exit else { panic!("{ran:?}") };
     assert!(error.contains("enter ") && error.contains("lanes/other: No such file"), "{error}");
 }
 

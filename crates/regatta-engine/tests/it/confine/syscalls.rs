@@ -145,7 +145,7 @@ fn a_nested_sandbox_is_possible_if_asked_for() {
         assert_ne!(world.shell(&document, script).stdout, "nested\n");
         document.nested = true;
         if world.user.is_none() && rustix::process::geteuid().is_root() {
-            let Exit::NeverStarted { error } = world.shell(&document, script).exit else {
+            let Exit::NeverStarted { error, .. } = world.shell(&document, script).exit else {
                 panic!("not as root")
             };
             assert!(error.contains("a user other than root"), "{error}");

@@ -36,7 +36,7 @@ async fn a_missing_binary_never_started() {
     let scratch = Scratch::new();
     let shim = supervisor().launch(&scratch.launch(&["no-such-agent"])).await.unwrap();
     assert_eq!(shim.agent_pid(), None);
-    let Exit::NeverStarted { error } = shim.wait().await else { panic!("it cannot have started") };
+    let Exit::NeverStarted { error, .. } = shim.wait().await else { panic!("it cannot have started") };
     assert!(error.contains("no-such-agent"), "{error}");
     assert!(matches!(find(&scratch.run_dir()).unwrap(), FoundRun::Ended(Exit::NeverStarted { .. })));
 }
@@ -45,7 +45,7 @@ async fn a_missing_binary_never_started() {
 async fn a_missing_working_directory_is_named() {
     let scratch = Scratch::new();
     let launch = Launch { cwd: scratch.path("nowhere"), ..scratch.launch(&["true"]) };
-    let Exit::NeverStarted { error } = supervisor().run(&launch, pending()).await else { panic!() };
+    let Exit::NeverStarted { error, .. } = supervisor().run(&launch, pending()).await else { panic!() };
     assert!(error.contains("nowhere"), "{error}");
 }
 
