@@ -9,6 +9,7 @@ mod lane;
 mod members;
 mod messages;
 mod push;
+mod stay;
 mod wake;
 mod watch;
 
@@ -27,6 +28,7 @@ pub use members::{HeartbeatRequest, RegisterRequest, Stands, leader};
 pub(crate) use messages::post;
 pub use messages::{AskRequest, PostRequest, ReplyRequest, sentence, unusable};
 pub use push::{NUMBERED, Naming, PushRequest};
+pub use stay::{Heard, KeepOutput, StayRequest};
 pub use watch::{BoardWatch, ContextSeen, ContextWatch};
 
 use crate::operator::user;

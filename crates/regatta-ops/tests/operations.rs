@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use insta::{assert_debug_snapshot, assert_snapshot};
 use regatta_core::attempt::Attempt;
-use regatta_core::crew::MemberName;
+use regatta_core::crew::{MemberName, Role};
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
+use regatta_core::report::describe;
 use regatta_core::session::SessionKind;
 use regatta_core::state::StateName;
 use regatta_engine::clock;
@@ -19,9 +20,13 @@ use regatta_engine::git::{GitEnv, Oid, Repo};
 use regatta_engine::plans::Plans;
 use regatta_engine::process::Line;
 use regatta_engine::session::this_node;
-use regatta_ops::crew::{HeartbeatRequest, PushRequest, SetContextRequest, Speaker};
+use regatta_ops::crew::{
+    Heard, HeartbeatRequest, PostRequest, PushRequest, RegisterRequest, SetContextRequest, Speaker, Stands,
+    StayRequest,
+};
 use regatta_ops::documents::TrustItem;
 use regatta_ops::documents::plans::ProposalState;
+use regatta_ops::look::events::EventsRequest;
 use regatta_ops::look::listing::{ListWatch, left_out};
 use regatta_ops::look::logs::{AttemptLog, LogHeading, LogView, LogsRequest, ReadFrom, WaitingForLog};
 use regatta_ops::look::radar::RadarWatch;
@@ -30,8 +35,11 @@ use regatta_ops::plans::{ApproveRequest, PlanRequest, RejectRequest, Rejected, T
 use regatta_ops::setup::{AgentHomes, SetupAgent, SetupRequest, SetupScope};
 use regatta_ops::tasks::AddRequest;
 use regatta_ops::{Crew, Operator, Project, ProjectOptions, Selection};
-use regatta_store::{ClaimRequest, Outcome, RequestId, SessionId, Step, Store, TaskQuery};
+use regatta_store::{
+    ClaimRequest, MessageKind, Outcome, Recipients, RequestId, SessionId, Step, Store, TaskQuery,
+};
 use regatta_testkit::repo::ScratchRepo;
+use tokio::sync::Notify;
 
 /// A project whose git and whose records see nothing of this machine.
 fn project() -> (ScratchRepo, Project) {
@@ -261,6 +269,38 @@ async fn the_board_the_context_the_list_and_the_radar_are_followed() {
     let only = BTreeSet::new();
     let mut radar = RadarWatch::new(&project, crew.store.as_ref(), &only).await.unwrap();
     assert!(radar.next().await.unwrap().findings.is_empty());
+}
+
+#[tokio::test]
+async fn a_member_that_stays_gets_each_message_and_leaves_and_all_of_it_is_in_the_log() {
+    let (_scratch, project) = project();
+    let crew = Crew::open(&project).await.unwrap();
+    let (ada, role) = (MemberName::parse("ada").unwrap(), Role::parse(Role::GENERAL).unwrap());
+    let request = RegisterRequest { name: ada.clone(), role, stands: Stands::Here, wait: false };
+    let member = crew.register(&request).await.unwrap();
+    let from = Speaker { name: Some(ada.clone()) };
+    let (to, kind, text) = (Recipients::One(ada), MessageKind::Direct, "Hello".to_owned());
+    crew.post(PostRequest { from, to, kind, text, reply_to: None }).await.unwrap();
+    let (mut heard, leave) = (Vec::new(), Notify::new());
+    let hear = |news: Heard<'_>| match news {
+        Heard::Message(message) => heard.push(message.text.clone()),
+        Heard::NotHandled { message, program, .. } => {
+            heard.push(format!("{program} did not get message {message}"));
+            leave.notify_one();
+        }
+    };
+    let request = StayRequest { command: vec!["/nowhere".to_owned()], keep: None };
+    crew.stay(&member, &request, leave.notified(), hear).await.unwrap();
+    assert_eq!(heard, ["Hello", "/nowhere did not get message 1"]);
+    let members = crew.store.members().await.unwrap();
+    assert!(members.iter().all(|member| !member.is_there), "{members:?}");
+
+    let request = AddRequest { prompt: "Do it.".to_owned(), ..AddRequest::default() };
+    project.add(&request).await.unwrap();
+    let mut told = Vec::new();
+    let request = EventsRequest { task: Some("GEN".to_owned()), ..EventsRequest::default() };
+    project.events(&request, |event| told.push(describe(&event.body))).await.unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
 }
 
 /// Notes what a view is given.

@@ -4,10 +4,7 @@ pub(crate) mod heartbeat;
 mod leader;
 pub(crate) mod list;
 pub(crate) mod register;
-mod stay;
 pub(crate) mod unregister;
-
-pub(crate) use stay::Keep;
 
 use crate::cli::Global;
 use crate::exit::Exit;

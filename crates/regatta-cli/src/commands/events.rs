@@ -3,14 +3,14 @@
 use regatta_core::event::{Event, EventBody};
 use regatta_core::report::describe;
 use regatta_engine::redact::Redactor;
-use regatta_ops::look::events::{before_last, each_after};
+use regatta_ops::look::events::EventsRequest;
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::project::{Project, find_task};
+use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, StoreChanges};
+use regatta_ops::Refusal;
 
 /// Show the event log: everything that happened to every task, in order.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,30 +31,10 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let store = if args.follow && args.task.is_none() {
-        project.create_store().await?
-    } else if args.task.is_none() && !project.has_store() {
-        return Ok(Exit::Ok);
-    } else {
-        project.store().await?
-    };
-    let task = match &args.task {
-        Some(text) => Some(find_task(store.as_ref(), text).await?.spec.id),
-        None => None,
-    };
     let redactor = redactor(&project.config);
-    let mut changes = StoreChanges::of(store.as_ref()).await?;
-    let mut after = args.since;
-    if let Some(n) = args.lines {
-        after = before_last(store.as_ref(), after, task.as_ref(), n).await?;
-    }
-    loop {
-        each_after(store.as_ref(), &mut after, task.as_ref(), |event| show(event, &redactor, ui)).await?;
-        if !args.follow {
-            return Ok(Exit::Ok);
-        }
-        changes.next().await?;
-    }
+    let request = EventsRequest { task: args.task, since: args.since, last: args.lines, follow: args.follow };
+    project.events(&request, |event| show(event, &redactor, ui)).await?;
+    Ok(Exit::Ok)
 }
 
 /// Prints one event on one line, as an object or for people.

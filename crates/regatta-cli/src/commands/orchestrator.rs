@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use regatta_core::crew::{MemberName, Role};
-use regatta_ops::crew::Naming;
+use regatta_ops::crew::{KeepOutput, Naming};
 
 use super::{crew, ctx, msg, task};
 use crate::cli::Global;
@@ -218,7 +218,7 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
                 words = command_line(&command)?;
             }
             let stay = work_dir.is_some();
-            let keep = stay.then_some(crew::Keep { dir: cache_dir });
+            let keep = stay.then_some(KeepOutput { dir: cache_dir });
             let (pid, lease, wait) = (None, None, false);
             let args = crew::register::Args { name, role, pid, lease, wait, stay, command: words, keep };
             crew::register::run(args, global, ui).await

@@ -6,10 +6,55 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_store::Store;
 
+use crate::changes::StoreChanges;
+use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
 
 /// How many events are read at once.
 const PAGE: usize = 1000;
+
+/// A request for events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventsRequest {
+    /// Only events of this task: an id, or the beginning of one.
+    pub task: Option<String>,
+    /// Only events after this number.
+    pub since: u64,
+    /// Of those that exist, only the last.
+    pub last: Option<usize>,
+    /// Also those that come later, without an end.
+    pub follow: bool,
+}
+
+impl Project {
+    /// Passes events to `each`, oldest first.
+    pub async fn events(&self, request: &EventsRequest, mut each: impl FnMut(&Event)) -> Result<(), Refusal> {
+        let store = if request.follow && request.task.is_none() {
+            self.create_store().await?
+        } else if request.task.is_none() && !self.has_store() {
+            return Ok(());
+        } else {
+            self.store().await?
+        };
+        let store = store.as_ref();
+        let task = match &request.task {
+            Some(text) => Some(find_task(store, text).await?.spec.id),
+            None => None,
+        };
+        let mut changes = StoreChanges::of(store).await?;
+        let mut after = request.since;
+        if let Some(n) = request.last {
+            after = before_last(store, after, task.as_ref(), n).await?;
+        }
+        loop {
+            each_after(store, &mut after, task.as_ref(), &mut each).await?;
+            if !request.follow {
+                return Ok(());
+            }
+            changes.next().await?;
+        }
+    }
+}
 
 /// Passes every event after `after` to `each`, and advances `after`.
 pub async fn each_after(

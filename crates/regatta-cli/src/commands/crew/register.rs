@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use regatta_core::config::parse_duration;
 use regatta_core::crew::{MemberName, Role};
-use regatta_ops::crew::{Crew, RegisterRequest, Stands, leader};
+use regatta_ops::crew::{Crew, Heard, KeepOutput, RegisterRequest, Stands, StayRequest, leader};
 use regatta_store::Member;
 
-use super::stay::{Hands, Keep, stay};
 use crate::cli::Global;
+use crate::commands::msg::show::one;
 use crate::crew::{member_name, open};
 use crate::exit::Exit;
 use crate::ui::Ui;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     pub(crate) command: Vec<String>,
     /// Where to keep the program's output.
     #[arg(skip)]
-    pub(crate) keep: Option<Keep>,
+    pub(crate) keep: Option<KeepOutput>,
 }
 
 pub(crate) fn role(text: &str) -> Result<Role, String> {
@@ -67,8 +67,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if !args.stay {
         return Ok(Exit::Ok);
     }
-    let hands = Hands { command: &args.command, keep: args.keep.as_ref() };
-    stay(&crew, &member, &hands, ui).await
+    let request = StayRequest { command: args.command, keep: args.keep };
+    let interrupted = async {
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    let hear = |heard: Heard<'_>| match heard {
+        Heard::Message(message) => one(message, ui),
+        Heard::NotHandled { message, program, why } => ui.note(format!("message {message}: {program} {why}")),
+    };
+    crew.stay(&member, &request, interrupted, hear).await?;
+    Ok(Exit::Ok)
 }
 
 /// Registers this process as the leader and stays.
