@@ -259,7 +259,7 @@ async fn falls_silent(
 }
 
 /// Ends gates that a dead engine left running: their results are not needed.
-pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
+pub(crate) async fn end_dead_gates(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let mut alive = until_answered(|| ctx.services.store.sessions()).await?;
     alive.retain(|info| !is_over(info));
     let is_dead = |run_id: &str| !alive.iter().any(|info| run_id.ends_with(&info.session.0));
@@ -267,19 +267,25 @@ pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
     remove_dead_boxes(ctx).await
 }
 
-/// Removes the boxes of attempts that no engine works on.
-async fn remove_dead_boxes(ctx: &Context) -> Result<(), EngineError> {
+/// Removes the boxes of attempts that no engine works on. An engine that has claimed a task meanwhile makes its box
+/// after it has had the lane alone: by then the removal has ended, and a later one finds the task claimed.
+async fn remove_dead_boxes(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let root = ctx.repository.lanes.root().to_owned();
-    let mut live = BTreeSet::new();
-    for task in sandbox::boxed_tasks(&root) {
+    let boxed = sandbox::boxed_tasks(&root);
+    failpoint::reach("boxes-listed");
+    for task in boxed {
+        let id = task.clone();
+        let _alone = ctx.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
         match until_answered(|| ctx.services.store.task(&task)).await {
-            Ok(record) if record.state.is_claimed() => drop(live.insert(task)),
+            Ok(record) if record.state.is_claimed() => continue,
             Ok(_) | Err(StoreError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
+        let root = root.clone();
+        let removed = tokio::task::spawn_blocking(move || sandbox::remove_boxes_of(&root, &task));
+        removed.await.expect("removing does not panic");
     }
-    let removed =
-        tokio::task::spawn_blocking(move || sandbox::remove_leftovers(&root, |task, _| live.contains(task)));
+    let removed = tokio::task::spawn_blocking(move || sandbox::remove_dead_commands(&root));
     removed.await.expect("removing does not panic");
     Ok(())
 }

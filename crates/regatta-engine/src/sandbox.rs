@@ -35,7 +35,9 @@ use crate::environment::Environment;
 use crate::lanes::Lane;
 use disk::RealDisk;
 
-pub(crate) use boxes::{CommandBox, agent_box, agent_box_path, boxed_tasks, remove_box, remove_leftovers};
+pub(crate) use boxes::{
+    CommandBox, agent_box, agent_box_path, boxed_tasks, remove_box, remove_boxes_of, remove_dead_commands,
+};
 pub(crate) use inside::prepare_state;
 use inside::variables;
 pub(crate) use protected::{compare, survey};

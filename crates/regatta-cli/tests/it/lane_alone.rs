@@ -59,6 +59,33 @@ fn an_engine_waits_until_a_lane_that_is_going_is_gone() {
 }
 
 #[test]
+fn a_run_that_starts_and_ends_leaves_the_boxes_of_a_daemon_s_agents() {
+    let mut world = World::new(REGATTA);
+    let daemon = world.daemon();
+    // What a killed engine left.
+    let dead = world.lanes().join(".box/gone/1/tmp");
+    std::fs::create_dir_all(&dead).unwrap();
+    let listed = pause(&mut world, "boxes-listed");
+    let run = world.start(&world.plan(&task("r", "", "echo r >r.txt")), &[]);
+    listed.arrived();
+    go_on(&mut world);
+    let agent = world.barrier("agent");
+    let script = format!("{}\necho x >\"$TMPDIR/x\" && cat \"$TMPDIR/x\" >a.txt", agent.script());
+    world.enqueue(&world.plan(&task("a", "max_attempts: 1", &script)));
+    agent.arrived();
+    listed.open();
+    // Once more when it ends.
+    listed.arrived();
+    listed.open();
+    run.wait().exited(0);
+    assert!(!dead.exists());
+    agent.open();
+    world.wait_state("a", "done");
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
+
+#[test]
 fn a_command_waits_until_the_engine_has_taken_the_lane_away() {
     let mut world = World::new(REGATTA);
     world.config("land: { auto: true }\n");

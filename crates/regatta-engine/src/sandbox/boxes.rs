@@ -44,14 +44,18 @@ impl CommandBox {
     /// The next free one.
     pub(crate) fn make(lanes_root: &Path) -> io::Result<Self> {
         let dir = lanes_root.join(BOXES).join(COMMANDS);
+        let mut tries = 0;
         for n in 1u32.. {
             let lock = dir.join(format!("{n}.lock"));
             private_dir(&dir)?;
             let held = match FileLock::if_free(&lock) {
                 Ok(Some(held)) if held.is_at(&lock) => held,
                 Ok(_) => continue,
-                // The last command removed the directory in between.
-                Err(_) if !dir.exists() => continue,
+                // The last command removed the directory in between, and another may have made it again.
+                Err(_) if !lock.exists() && tries < 100 => {
+                    tries += 1;
+                    continue;
+                }
                 Err(error) => return Err(io::Error::other(error)),
             };
             let root = dir.join(n.to_string());
@@ -116,32 +120,25 @@ pub(crate) fn boxed_tasks(lanes_root: &Path) -> Vec<TaskId> {
     names.filter_map(|path| TaskId::parse(path.file_name()?.to_str()?).ok()).collect()
 }
 
-/// Removes boxes whose attempt or command has ended. `is_live` says whether an attempt still runs.
-pub(crate) fn remove_leftovers(lanes_root: &Path, is_live: impl Fn(&TaskId, u32) -> bool) {
-    let boxes = lanes_root.join(BOXES);
-    for owner in entries(&boxes) {
-        let name = owner.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name == COMMANDS {
-            for lock in
-                entries(&owner).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock"))
-            {
-                if let Ok(Some(_held)) = FileLock::if_free_at(&lock) {
-                    let _ = remove_box(&lock.with_extension(""));
-                    let _ = fs::remove_file(&lock);
-                }
-            }
-            remove_if_empty(Some(&owner));
-            continue;
-        }
-        let Ok(task) = TaskId::parse(&name) else { continue };
-        for attempt in entries(&owner) {
-            let n = attempt.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-            if n.is_some_and(|n| !is_live(&task, n)) {
-                let _ = remove_box(&attempt);
-            }
-        }
-        remove_if_empty(Some(&owner));
+/// Removes all boxes of a task that no engine works on.
+pub(crate) fn remove_boxes_of(lanes_root: &Path, task: &TaskId) {
+    for attempt in entries(&lanes_root.join(BOXES).join(task.as_str())) {
+        // What cannot be removed now is removed when the next engine starts.
+        let _ = remove_box(&attempt);
     }
+    remove_if_empty(Some(&lanes_root.join(BOXES).join(task.as_str())));
+}
+
+/// Removes the boxes of commands whose engine has ended.
+pub(crate) fn remove_dead_commands(lanes_root: &Path) {
+    let dir = lanes_root.join(BOXES).join(COMMANDS);
+    for lock in entries(&dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock")) {
+        if let Ok(Some(_held)) = FileLock::if_free_at(&lock) {
+            let _ = remove_box(&lock.with_extension(""));
+            let _ = fs::remove_file(&lock);
+        }
+    }
+    remove_if_empty(Some(&dir));
 }
 
 fn entries(dir: &Path) -> Vec<PathBuf> {
@@ -180,13 +177,13 @@ mod tests {
         fs::create_dir(&locked).unwrap();
         fs::write(locked.join("x"), "x").unwrap();
         fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
-        remove_leftovers(dir.path(), |_, n| n == 1);
-        assert!(made.root.is_dir(), "it is in use");
         let command = CommandBox::make(dir.path()).unwrap();
         let other = CommandBox::make(dir.path()).unwrap();
         assert_ne!(command.dirs.root, other.dirs.root);
-        remove_leftovers(dir.path(), |_, _| false);
-        assert!(!made.root.exists() && command.dirs.root.is_dir(), "its engine lives");
+        remove_dead_commands(dir.path());
+        assert!(made.root.is_dir() && command.dirs.root.is_dir(), "its engine lives");
+        remove_boxes_of(dir.path(), &task);
+        assert!(!made.root.exists() && command.dirs.root.is_dir());
         let root = command.dirs.root.clone();
         drop(command);
         assert!(!root.exists());
@@ -198,7 +195,7 @@ mod tests {
         let left = dir.path().join(".box/.commands/7");
         fs::create_dir_all(left.join("tmp")).unwrap();
         fs::write(left.with_extension("lock"), "").unwrap();
-        remove_leftovers(dir.path(), |_, _| true);
+        remove_dead_commands(dir.path());
         assert!(!left.exists() && !left.with_extension("lock").exists());
     }
 }

@@ -35,8 +35,8 @@ impl Worker {
         history.retain(|attempt| attempt.n < self.claim.attempt);
         self.look().await?;
         let tip = self.target_tip().await?;
-        if !spec.read_only {
-            // A removal of its old lane ends first; a later one finds the task claimed.
+        {
+            // A removal of its old lane or box ends first; a later one finds the task claimed.
             let task = task.clone();
             drop(self.blocking(move |ctx| ctx.repository.lanes.alone(&task)).await?);
         }
