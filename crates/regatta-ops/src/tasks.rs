@@ -130,7 +130,9 @@ impl Changes {
 pub(crate) fn unfit(task: &TaskRecord, cannot: &str) -> Refusal {
     let (id, state) = (&task.spec.id, task.state.name());
     let message = match &task.state {
-        TaskState::Landed { .. } if cannot == "landed" => format!("{id} has already landed"),
+        TaskState::Landed { .. } if matches!(cannot, "landed" | "landed again") => {
+            format!("{id} has already landed")
+        }
         TaskState::Failed { .. } => format!("{id} failed, so it cannot be {cannot}"),
         _ => format!("{id} is {state}, so it cannot be {cannot}"),
     };

@@ -86,7 +86,15 @@ fn the_culprit_is_ejected_and_named_and_the_others_land() {
     let log = gate(&world, "if [ -e c.txt ]; then echo c is broken; exit 1; fi");
     let names = ["a", "b", "c", "d", "e", "f"];
     made_ready(&world, &names);
-    land(&world, &names).exited(1).says("c is broken");
+    insta::assert_snapshot!(land(&world, &names).shown(), @"
+    a landed on main as HASH
+    b landed on main as HASH
+    c is blocked (tests): the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH): c is broken
+    d landed on main as HASH
+    e landed on main as HASH
+    f landed on main as HASH
+    --- exit 1
+    ");
     let mut states: Vec<String> = names.iter().map(|name| format!("{name} landed")).collect();
     states[2] = "c blocked".to_owned();
     assert_eq!(world.states(), states);
@@ -100,7 +108,7 @@ fn the_culprit_is_ejected_and_named_and_the_others_land() {
     assert_eq!(world.landed("c.txt").as_deref(), Some("c\n"));
     insta::assert_snapshot!(world.regatta(["land", "retry", "c"]).shown(), @"
     --- stderr
-    error: c is landed, so it cannot be landed again
+    error: c has already landed
     hint: `regatta requeue c` starts it over in a fresh lane
     --- exit 6
     ");
@@ -125,7 +133,13 @@ fn cars_that_conflict_with_each_other_are_kept_apart() {
     let plan: String =
         ["a", "b", "c"].map(|id| task(id, "", &format!("echo {id} >same.txt; echo {id} >{id}.txt"))).concat();
     world.run(&world.plan(&(plan + &cars(&["d"]))), &["--no-land"]).exited(0);
-    land(&world, &["a", "b", "c", "d"]).exited(1).says("same.txt");
+    insta::assert_snapshot!(land(&world, &["a", "b", "c", "d"]).shown(), @"
+    a landed on main as HASH
+    b is blocked (conflict): it conflicts with main in same.txt; its work is on regatta/b
+    c is blocked (conflict): it conflicts with main in same.txt; its work is on regatta/c
+    d landed on main as HASH
+    --- exit 1
+    ");
     world.assert_states(["a landed", "b blocked", "c blocked", "d landed"]);
     assert_eq!(world.landed("same.txt").as_deref(), Some("a\n"));
     world.assert_tidy();
@@ -151,7 +165,11 @@ fn nobody_is_blamed_for_a_target_that_is_red_itself() {
     let log = gate(&world, "test ! -e broken.txt");
     world.repo().commit_file("broken.txt", "x\n", "break it");
     made_ready(&world, &["a", "b"]);
-    land(&world, &["a", "b"]).exited(1).says("the gate fails on main itself");
+    insta::assert_snapshot!(land(&world, &["a", "b"]).shown(), @"
+    a waits in the train: the gate fails on main itself: the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
+    b waits in the train: the gate fails on main itself: the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
+    --- exit 1
+    ");
     world.assert_states(["a landing", "b landing"]);
     insta::assert_snapshot!(shown(text(&status(&world)["cars"][0]["waiting"])), @"the gate fails on main itself: the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH)");
     assert!(gates(&log).contains(&"broken.txt".to_owned()), "{:?}", gates(&log));
@@ -168,7 +186,10 @@ fn content_that_passed_once_is_never_tested_again() {
     let log = gate(&world, "true");
     made_ready(&world, &["a"]);
     world.repo().write("a.txt", "mine\n");
-    land(&world, &["a"]).exited(1).says("uncommitted changes in a.txt");
+    insta::assert_snapshot!(land(&world, &["a"]).shown(), @"
+    a waits in the train: the checkout at DIR/repo has uncommitted changes in a.txt; commit or stash them
+    --- exit 1
+    ");
     fs::remove_file(world.root().join("a.txt")).unwrap();
     land(&world, &["a"]).exited(0);
     assert_eq!(gates(&log).len(), 1, "{:?}", gates(&log));
@@ -204,7 +225,10 @@ fn what_lands_is_pushed_and_a_remote_that_moved_is_built_upon() {
     world.repo().git_in(&other, ["pull", "-q", "--rebase", "origin", "main"]);
     world.repo().git_in(&other, ["push", "-q", "origin", "main"]);
     world.repo().commit_file("mine.txt", "mine\n", "mine");
-    land(&world, &["c"]).exited(1).says("have diverged");
+    insta::assert_snapshot!(land(&world, &["c"]).shown(), @"
+    c waits in the train: main and origin/main (HASH) have diverged; bring them together: git pull --rebase origin main
+    --- exit 1
+    ");
     world.repo().git(["pull", "-q", "--rebase", "origin", "main"]);
     land(&world, &["c"]).exited(0);
     assert_eq!(tip(&world), world.repo().rev("main"));
@@ -219,10 +243,10 @@ fn a_pre_push_hook_that_refuses_keeps_the_target_where_it_is() {
     script(&hook, "read line; echo \"not on a Sunday: $1 $line\" >&2; exit 1");
     let before = world.repo().rev("main");
     made_ready(&world, &["a"]);
-    land(&world, &["a"])
-        .exited(1)
-        .says("your pre-push hook refused it")
-        .says("not on a Sunday: origin refs/heads/main");
+    insta::assert_snapshot!(land(&world, &["a"]).shown(), @"
+    a waits in the train: your pre-push hook refused it (exit 1): not on a Sunday: origin refs/heads/main HASH refs/heads/main HASH
+    --- exit 1
+    ");
     assert_eq!(world.repo().rev("main"), before);
     world.assert_states(["a landing"]);
     world.regatta(["cancel", "a"]).exited(0);
@@ -244,7 +268,10 @@ else echo stew >menu.txt; fi";
         [task("a", "", "echo salad >menu.txt"), task("b", "", &resolves.replace('\n', "\n    "))].concat();
     world.run(&world.plan(&plan), &["--no-land"]).exited(0);
     land(&world, &["a"]).exited(0);
-    land(&world, &["b"]).exited(1).says("went back to its agent");
+    insta::assert_snapshot!(land(&world, &["b"]).shown(), @"
+    b went back to its agent with the conflict
+    --- exit 1
+    ");
     world.run(&world.plan(&plan), &["--resume"]).exited(0);
     world.assert_states(["a landed", "b landed"]);
     insta::assert_snapshot!(world.landed("menu.txt").unwrap(), @"
@@ -313,7 +340,12 @@ fn what_cannot_be_landed_is_refused_with_the_reason() {
     --- exit 6
     ");
     land(&world, &["a"]).exited(0);
-    land(&world, &["a"]).exited(6).says("a has already landed");
+    insta::assert_snapshot!(land(&world, &["a"]).shown(), @"
+    --- stderr
+    error: a has already landed
+    hint: `regatta requeue a` starts it over in a fresh lane
+    --- exit 6
+    ");
     world.regatta(["land"]).exited(2);
     world.run(&world.plan(&task("empty", "", "true")), &["--no-land"]).exited(0);
     insta::assert_snapshot!(world.regatta(["land", "empty"]).shown(), @"
@@ -384,7 +416,11 @@ fn a_car_waits_for_what_it_builds_on_and_the_train_is_shown_as_it_is() {
     let shown: Vec<String> =
         status(&world)["cars"].as_array().unwrap().iter().map(|car| text(&car["id"]).to_owned()).collect();
     assert_eq!(shown, ["a", "b"], "what a car depends on comes first, whatever its priority");
-    land(&world, &["a", "b"]).exited(1).says("it builds on a, which is blocked (tests)");
+    insta::assert_snapshot!(land(&world, &["a", "b"]).shown(), @"
+    a is blocked (tests): the gate `'DIR/gate.sh'` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
+    b waits in the train: it builds on a, which is blocked (tests)
+    --- exit 1
+    ");
     world.assert_states(["a blocked", "b landing"]);
     world.repo().commit_file("mended.txt", "", "mend it");
     world.regatta(["land", "retry", "a"]).exited(0);
