@@ -25,6 +25,21 @@ pub fn shown(text: &str) -> String {
     out
 }
 
+/// What `regatta doctor --json` found about `check`, as a person sees it.
+pub fn told(findings: &serde_json::Value, check: &str) -> String {
+    let list = findings
+        .as_array()
+        .expect("findings are an array")
+        .iter()
+        .filter(|finding| finding["check"] == check);
+    let lines = list.map(|finding| {
+        let text = |key: &str| finding[key].as_str().unwrap_or_default();
+        let hint = finding["hint"].as_str().map(|hint| format!("  hint: {hint}\n"));
+        format!("{}: {}\n{}", text("status"), text("detail"), hint.unwrap_or_default())
+    });
+    shown(&lines.collect::<String>())
+}
+
 /// Every path to a temporary directory of the tests becomes `DIR`.
 fn without_directory(text: &str) -> String {
     const PREFIX: &str = "/regatta-test-";
@@ -106,7 +121,8 @@ fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
         // `WHEN` are the heads of such columns.
         "now"
             if (before.ends_with("  ") && (after.is_empty() || after.starts_with("  ")))
-                || ((before.ends_with('(') || before.ends_with("(seen ")) && after.starts_with(')'))
+                || ((before.ends_with('(') || before.ends_with("(seen "))
+                    && after.starts_with([')', ';']))
                 || (before.ends_with("HASH ") && after.is_empty()) =>
         {
             Some("TIME ago")
@@ -130,7 +146,7 @@ fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
         _ if is_uuid(word) => Some("UUID"),
         // The checkout of a gate: commit, process, number.
         _ if word.starts_with("gate-") && shape.ends_with('0') => Some("gate-N"),
-        _ if is_duration(word) => Some("TIME"),
+        _ if is_duration(word) || (digits && after.starts_with(" ms")) => Some("TIME"),
         _ if word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit()) => Some("TOKEN"),
         _ if (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) => Some("HASH"),
         _ => None,
@@ -165,11 +181,11 @@ mod tests {
     fn what_differs_is_a_word_and_all_else_stays() {
         let text = "\
 ● a   running  12s       in /tmp/regatta-test-Ab3dE9/repo.lanes/a
-landed on main as 0123456789ab (0123456..89abcde), 0.3s: see https://example.org:80/x.
+landed on main as 0123456789ab (0123456..89abcde), 0.3s, 46 ms: see https://example.org:80/x.
 2026-11-15T23:41:57.123Z at 23:41, 2026-11-15; pid 4711, {\"pid\":4711,\"n\":4711} café... -
   two  words   
   9s ago
-a  now   b (now) and now (seen now)
+a  now   b (now) and now (seen now) (now; it keeps running)
 landed as 0123456789ab now
 ── a 3s ──────
 ── b ──────
@@ -180,11 +196,11 @@ session 5d27e861-dabc-4053-afe7-13ef3590d820 in .readers/gate-ee1d10c13673-27564
             shown(text),
             "\
 ● a   running  TIME  in DIR/repo.lanes/a
-landed on main as HASH (HASH..HASH), TIME: see https://example.org:80/x.
+landed on main as HASH (HASH..HASH), TIME, TIME ms: see https://example.org:80/x.
 WHEN at CLOCK, DATE; pid PID, {\"pid\":PID,\"n\":4711} café... -
   two  words
   TIME ago
-a  TIME ago  b (TIME ago) and now (seen TIME ago)
+a  TIME ago  b (TIME ago) and now (seen TIME ago) (TIME ago; it keeps running)
 landed as HASH TIME ago
 ── a TIME ──
 ── b ──────

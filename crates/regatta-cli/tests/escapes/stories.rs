@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
+use regatta_testkit::daemon::{until, within};
 use regatta_testkit::repo::{script, write};
 use regatta_testkit::world::{task, text};
 use serde_json::Value;
@@ -371,12 +372,8 @@ fn kill_9(user: User, setting: Setting) {
         );
         let plan = scene.plan(&task("killed", "", &body));
         let run = scene.world.start(&plan, &["--no-dashboard"]);
-        let begun = Instant::now();
-        while staying(&scene).len() < 2 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the agent starts");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let agent: u32 = staying(&scene)
+        let processes = until("the agent starts", || Some(staying(&scene)).filter(|all| all.len() == 2));
+        let agent: u32 = processes
             .iter()
             .map(|pid| pid.parse().unwrap())
             .find(|pid| command_of(parent(*pid)).contains("confine"))
@@ -391,15 +388,8 @@ fn kill_9(user: User, setting: Setting) {
             _ => inside,
         };
         let _ = Command::new("kill").args(["-9", &victim.to_string()]).status();
-        let begun = Instant::now();
-        while !staying(&scene).is_empty() {
-            assert!(
-                begun.elapsed() < Duration::from_secs(10),
-                "after a kill -9 of the {who}: {:?}",
-                staying(&scene)
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let ended = within(Duration::from_secs(10), || staying(&scene).is_empty().then_some(()));
+        assert!(ended.is_some(), "after a kill -9 of the {who}: {:?}", staying(&scene));
         run.kill();
     }
 }

@@ -191,7 +191,12 @@ fn an_editor_is_started_by_its_words_and_no_shell_sees_them() {
     scene.world.env("VISUAL", "my-editor -n $(reboot) ;");
     assert_eq!(opened(&scene.world), ["my-editor", "-n", "$(reboot)", ";", &lane]);
     scene.world.env("REGATTA_EDITOR", "no-such-editor");
-    scene.world.regatta(["attach", "--open", "a"]).exited(3).says("$REGATTA_EDITOR is set to");
+    insta::assert_snapshot!(scene.world.regatta(["attach", "--open", "a"]).shown(), @r#"
+    --- stderr
+    error: $REGATTA_EDITOR is set to "no-such-editor", and that program was not found
+    hint: use a program on PATH, or its full path
+    --- exit 3
+    "#);
     daemon.signal("TERM");
     daemon.wait();
 }

@@ -1,6 +1,7 @@
 //! Rules for tools, sandboxes and MCP servers: enforced by the agent, or refused before it starts.
 
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
@@ -34,16 +35,23 @@ fn an_agent_is_started_with_its_rules_and_servers() {
     world.run(&world.plan_with("", &tasks), &[]).exited(0);
     world.assert_states(["a landed"]);
     let argv = world.landed("argv").unwrap();
-    assert!(
-        argv.contains("--permission-mode\ndontAsk\n--allowedTools=Edit,Write,Bash(regatta done:*)"),
-        "{argv}"
-    );
-    assert!(
-        argv.contains("--disallowedTools=WebFetch,Bash(git push:*),Read(./secrets/**),EnterWorktree\n"),
-        "{argv}"
-    );
-    assert!(!argv.contains("tok-4711"), "{argv}");
+    let (rules, _) = argv.split_once("--append-system-prompt").expect("words for the agent");
+    insta::assert_snapshot!(shown(rules), @"
+    -p
+    --output-format
+    stream-json
+    --verbose
+    --session-id
+    UUID
+    --permission-mode
+    dontAsk
+    --allowedTools=Edit,Write,Bash(regatta done:*),Bash(regatta progress:*),Bash(regatta stuck:*),mcp__regatta__done,mcp__regatta__progress,mcp__regatta__stuck,mcp__regatta__heartbeat
+    --disallowedTools=WebFetch,Bash(git push:*),Read(./secrets/**),EnterWorktree
+    --strict-mcp-config
+    --mcp-config=DIR/repo.lanes/.box/a/1/files/mcp.json
+    ");
     assert!(world.landed("servers").unwrap().contains(r#""DOCS_TOKEN":"tok-4711-tok""#));
+    assert!(!argv.contains("tok-4711"), "{argv}");
     assert_eq!(world.landed("mode").as_deref(), Some("-rw-------\n"));
     let shown = world.regatta(["config", "show"]);
     assert!(!format!("{}{}", shown.stdout, shown.stderr).contains("tok-4711"), "{}", shown.stdout);

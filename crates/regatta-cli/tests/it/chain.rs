@@ -44,7 +44,17 @@ fn work_lands_once_when_every_link_has_passed() {
     approving(&scene);
     let world = &scene.world;
     let plan = plan(&scene, "");
-    world.regatta(["run", "--dry-run", &plan.display().to_string()]).exited(0).says("a.accept");
+    insta::assert_snapshot!(world.regatta(["run", "--dry-run", &plan.display().to_string()]).shown(), @"
+    Stage 1
+      a  (claude)  Greet people politely.
+    Stage 2
+      a.verify  (sh)  after a  verify: Greet people politely.
+    Stage 3
+      a.review  (claude)  after a, a.verify  review: Greet people politely.
+    Stage 4
+      a.accept  (claude)  after a, a.review  accept: Greet people politely.
+    4 tasks in 4 stages, at most 4 at the same time; nothing was run.
+    ");
     world.run(&plan, &[]).exited(0);
     world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
     assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"));
@@ -136,7 +146,7 @@ fn a_reviewer_that_answers_nonsense_lands_nothing() {
     approving(&scene);
     scene.answers("a.review", NONSENSE);
     let world = &scene.world;
-    world.run(&plan(&scene, "max_attempts: 2"), &[]).exited(1).says("blocked");
+    world.run(&plan(&scene, "max_attempts: 2"), &[]).exited(1);
     world.assert_states(["a done", "a.accept pending", "a.review blocked", "a.verify done"]);
     insta::assert_snapshot!(text(&world.task("a.review")["reason"]), @r#"verdict: no verdict was found; the answer must end with a line such as {"verdict":"pass","summary":"…"}, where the verdict is pass, warn or block"#);
     assert_eq!(world.landed("a.txt"), None);
@@ -282,24 +292,60 @@ fn lists_say_which_link_of_which_chain() {
 fn mistakes_in_chains_are_told_before_anything_runs() {
     let scene = Scene::new("");
     let world = &scene.world;
-    let check = |tasks: &str, says: &str| {
+    let mut all = String::new();
+    let mut check = |tasks: &str| {
         let plan = world.plan_with("", tasks);
-        world.regatta(["validate", &plan.display().to_string()]).exited(2).says(says);
+        all += &world.regatta(["validate", &plan.display().to_string()]).shown();
     };
-    check(
-        &task("a", "chain: [build]", "x"),
-        "`chain` must be true, false, or a list of verify, review and accept",
-    );
-    check(&task("a", "chain: true\nread_only: true", "x"), "changes nothing that a chain could judge");
-    check(&task(&"a".repeat(62), "chain: true", "x"), "is too long: the links of its chain");
-    check(
-        &(task("a", "chain: [review]", "x") + &task("A.review", "", "y")),
-        "the link `a.review` of its chain has the same id as another task",
-    );
+    check(&task("a", "chain: [build]", "x"));
+    check(&task("a", "chain: true\nread_only: true", "x"));
+    check(&task(&"a".repeat(62), "chain: true", "x"));
+    check(&(task("a", "chain: [review]", "x") + &task("A.review", "", "y")));
     world.config("roles: { reviewer: { agent: sh } }\n");
-    check(&task("a", "chain: [review]", "x"), "runs its prompt as a script");
+    check(&task("a", "chain: [review]", "x"));
     world.config("roles: { reviewer: { agent: nobody } }\n");
-    check(&task("a", "chain: [review]", "x"), "unknown agent \"nobody\"");
+    check(&task("a", "chain: [review]", "x"));
+    insta::assert_snapshot!(all, @r#"
+    --- stderr
+    DIR/plan.md:7:13: error: `chain` must be true, false, or a list of verify, review and accept, found "build"
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:7:12: error: a read-only task changes nothing that a chain could judge
+      hint: remove `chain` or `read_only`
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:6:9: error: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` is too long: the links of its chain are named `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.verify`
+      hint: give it a shorter id
+    DIR/plan.md:6:9: error: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` is too long: the links of its chain are named `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.review`
+      hint: give it a shorter id
+    DIR/plan.md:6:9: error: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` is too long: the links of its chain are named `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.accept`
+      hint: give it a shorter id
+    error: 3 mistakes found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:6:9: error: the link `a.review` of its chain has the same id as another task
+      hint: give the other task a different id
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    DIR/plan.md:6:9: error: the agent "sh" runs its prompt as a script, so it cannot be the reviewer
+      hint: name another in regatta.yaml: `roles: { reviewer: { agent: claude } }`
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta validate FILE` checks again without running anything
+    --- exit 2
+    --- stderr
+    regatta.yaml:1:29: error: unknown agent "nobody"
+      hint: known agents: claude, codex, gemini, opencode, sh, sim; add others under `agents:` in regatta.yaml
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    --- exit 2
+    "#);
 }
 
 #[test]

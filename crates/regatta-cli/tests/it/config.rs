@@ -27,7 +27,98 @@ fn every_value_is_shown_with_its_origin() {
         &json!({ "key": "defaults.max_attempts", "value": 3, "origin": "default" })
     );
     let text = world.regatta(["config", "show"]).exited(0).stdout;
-    assert!(text.starts_with("# regatta.yaml\n") && text.contains("land.strategy"), "{text}");
+    insta::assert_snapshot!(regatta_testkit::shown::shown(&text), @r#"
+    # regatta.yaml
+    version                        file     1
+    target                         file     "main"
+    store                          default  "sqlite"
+    lanes_root                     default  "../{repo}.lanes"
+    max_workers                    default  4
+    agents.claude                  default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"claude","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
+    agents.codex                   default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"codex","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
+    agents.gemini                  default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"gemini","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
+    agents.opencode                default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"opencode","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
+    agents.sh                      default  {"args":[],"argv":["sh"],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"command","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
+    agents.sim                     default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"sim","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
+    default_agent                  default  "claude"
+    defaults.max_attempts          default  3
+    defaults.verdict_adapter       default  null
+    defaults.checks                default  []
+    defaults.timeout               default  "1h30m"
+    defaults.first_output_timeout  default  "none"
+    defaults.idle_timeout          default  "15m"
+    defaults.permissions           default  {"allow":null,"deny":[]}
+    defaults.sandbox               default  null
+    defaults.mcp                   default  {}
+    defaults.env                   default  {}
+    defaults.auto_commit           default  true
+    lane.include                   default  []
+    lane.link                      default  []
+    lane.setup                     default  null
+    lane.setup_timeout             default  "10m"
+    lane.setup_inputs              default  []
+    lane.build_dirs                default  []
+    lane.pool                      default  null
+    lane.max_kept                  default  null
+    lane.keep                      default  "failed"
+    land.auto                      default  null
+    land.strategy                  file     "squash"
+    land.test_command              default  null
+    land.test_timeout              default  "30m"
+    land.parallel                  default  4
+    land.push                      default  false
+    land.retries                   default  0
+    land.bounces                   default  null
+    land.guard                     default  []
+    radar.enabled                  default  true
+    radar.interval                 default  "TIME"
+    radar.tell                     default  false
+    watch.enabled                  default  true
+    watch.same_command             default  3
+    watch.silence                  default  "5m"
+    watch.tool                     default  "30m"
+    watch.turns_without_change     default  30
+    watch.denials                  default  3
+    mcp.attach                     default  true
+    sandbox.mode                   default  "auto"
+    sandbox.network                default  "open"
+    sandbox.hosts                  default  []
+    sandbox.local                  default  []
+    sandbox.write                  default  []
+    sandbox.show                   default  []
+    sandbox.hide                   default  []
+    sandbox.sockets                default  []
+    sandbox.devices                default  []
+    sandbox.home                   default  "copy"
+    sandbox.caches                 default  "project"
+    sandbox.nested                 default  false
+    sandbox.processes              default  4096
+    sandbox.memory                 default  null
+    limits.groups                  default  {}
+    limits.stagger                 default  "none"
+    limits.min_free_memory_gb      default  null
+    limits.max_load                default  null
+    limits.min_free_disk_gb        default  null
+    limits.max_log_mb              default  256
+    limits.budget_usd              default  null
+    budget.task                    default  {"tokens":null,"usd":null}
+    budget.plan                    default  {"tokens":null,"usd":null}
+    budget.day                     default  {"tokens":null,"usd":null}
+    budget.warn_at                 default  0.8
+    budget.stop_at                 default  1.1
+    profiles                       default  []
+    models.default                 default  null
+    models.labels                  default  {}
+    models.escalation              default  []
+    models.prices                  default  {}
+    roles.planner                  default  {"agent":null,"model":null}
+    roles.builder                  default  {"agent":null,"model":null}
+    roles.verifier                 default  {"agent":null,"model":null}
+    roles.reviewer                 default  {"agent":null,"model":null}
+    roles.accepter                 default  {"agent":null,"model":null}
+    chain.rounds                   default  3
+    notify                         default  []
+    "#);
     assert!(!world.root().join(".regatta").exists());
 }
 
@@ -61,7 +152,10 @@ fn secrets_of_agents_are_masked() {
         let out = world.regatta(args).exited(0).stdout;
         assert!(!out.contains("hunter2") && out.contains("[redacted"), "{args:?}: {out}");
     }
-    assert!(world.regatta(["config"]).exited(0).stdout.contains("/cfg"));
+    assert_eq!(
+        world.regatta(["config", "get", "agents.claude.env.CLAUDE_CONFIG_DIR"]).exited(0).stdout,
+        "/cfg\n"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use regatta_testkit::daemon::{DEADLINE, ticks, until, within};
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Ran, World, task};
 use serde_json::Value;
 
@@ -44,7 +45,13 @@ fn it_starts_tells_how_it_is_and_stops() {
     let status = json(&world.regatta(["daemon", "status", "--json"]).exited(0));
     assert_eq!((&status["state"], &status["pid"]), (&"alive".into(), &started["pid"]), "{status}");
     for second in [&["daemon", "start"][..], &["daemon"][..], &["daemon", "run"][..]] {
-        world.regatta(second).exited(6).says(&pid);
+        let refused = world.regatta(second).exited(6).stderr;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&refused.replace(&pid, "THE-FIRST")), @"
+            error: a daemon already serves this project: process THE-FIRST
+            hint: `regatta daemon status` shows it, `regatta daemon stop` stops it
+            ");
+        }
     }
     insta::assert_snapshot!(world.regatta(["daemon", "stop"]).shown(), @"stopped; no agent is running");
     world.regatta(["daemon", "status"]).exited(4);
@@ -153,7 +160,7 @@ fn drain_waits_for_what_runs_and_starts_nothing_more() {
         (!world.state_dir().join("daemon.stop").exists()).then_some(())
     });
     barrier.open();
-    stop.wait().exited(0).says("settled");
+    insta::assert_snapshot!(stop.wait().shown(), @"stopped; everything that it had started is settled");
     daemon.wait().exited(0);
     world.assert_states(["a landed", "b pending"]);
     assert_eq!(world.landed("a.txt").as_deref(), Some("one\ntwo\n"));

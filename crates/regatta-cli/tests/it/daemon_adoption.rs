@@ -93,7 +93,7 @@ impl Scene {
 #[test]
 fn stop_leaves_agents_running_and_the_next_daemon_adopts_them() {
     let (scene, daemon) = Scene::new();
-    scene.world.regatta(["daemon", "stop"]).exited(0).says("keep running");
+    insta::assert_snapshot!(scene.world.regatta(["daemon", "stop"]).shown(), @"stopped; its agents keep running, and the next daemon adopts them");
     daemon.wait().exited(0);
     scene.assert_alive();
     let daemon = scene.next_daemon();

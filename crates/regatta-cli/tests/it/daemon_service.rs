@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use regatta_testkit::daemon::until;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::World;
 
 use crate::REGATTA;
@@ -84,7 +85,13 @@ fn a_second_one_is_refused_with_the_first_ones_process_in_every_spelling() {
     let pid = daemon.pid().to_string();
     for words in [&["daemon"][..], &["daemon", "run"], &["daemon", "start"], &["daemon", "run", "--detached"]]
     {
-        world.regatta(words).exited(6).says(&format!("process {pid}")).says("daemon stop");
+        let refused = world.regatta(words).exited(6).stderr;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&refused.replace(&pid, "THE-FIRST")), @"
+            error: a daemon already serves this project: process THE-FIRST
+            hint: `regatta daemon status` shows it, `regatta daemon stop` stops it
+            ");
+        }
     }
     world.use_program(env!("CARGO_BIN_EXE_regatta-daemon").as_ref());
     insta::assert_snapshot!(world.regatta([""; 0]).shown(), @"

@@ -1,24 +1,13 @@
 //! `regatta doctor`.
 
 use regatta_testkit::repo::ScratchRepo;
-use regatta_testkit::shown::shown;
+pub(crate) use regatta_testkit::shown::told;
 use regatta_testkit::world::World;
 use serde_json::Value;
 
 use crate::REGATTA;
 
 const SIM: &str = "version: 1\ndefault_agent: sim\n";
-
-/// What is found about `check`, as a person sees it.
-pub(crate) fn told(findings: &Value, check: &str) -> String {
-    let list = findings.as_array().expect("an array").iter().filter(|finding| finding["check"] == check);
-    let lines = list.map(|finding| {
-        let text = |key: &str| finding[key].as_str().unwrap_or_default();
-        let hint = finding["hint"].as_str().map(|hint| format!("  hint: {hint}\n"));
-        format!("{}: {}\n{}", text("status"), text("detail"), hint.unwrap_or_default())
-    });
-    shown(&lines.collect::<String>())
-}
 
 fn finding<'a>(findings: &'a Value, check: &str) -> &'a Value {
     let list = findings.as_array().expect("an array");

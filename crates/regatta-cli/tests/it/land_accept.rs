@@ -48,7 +48,21 @@ fn what_a_person_accepts_lands_with_their_name() {
     let message = world.repo().git(["log", "-1", "--format=%B", "main"]);
     assert!(message.lines().any(|line| line == "Regatta-Accepted-By: ada"), "{message}");
     assert!(message.contains("Regatta-Verdict: unknown"), "{message}");
-    world.regatta(["events", "--task", "a"]).exited(0).says("accepted by ada");
+    insta::assert_snapshot!(world.regatta(["events", "--task", "a"]).shown(), @"
+     1  DATE CLOCK  a  enqueued
+     2  DATE CLOCK  a#1  claimed by HOST
+     3  DATE CLOCK  a#1  lane DIR/repo.lanes/a at HASH
+     4  DATE CLOCK  a#1  agent started, process PID
+     5  DATE CLOCK  a#1  agent ended: exit 0
+     6  DATE CLOCK  a#1  work kept as refs/regatta/salvage/a/1: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+     7  DATE CLOCK  a#1  verdict unknown: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+     8  DATE CLOCK  a#1  blocked (verdict): no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+     9  DATE CLOCK  a#1  approved, joins the train with HASH
+    10  DATE CLOCK  a#1  accepted by ada despite its verdict
+    11  DATE CLOCK  a#1  landing on main at HASH
+    12  DATE CLOCK  a#1  candidate HASH: no gate
+    13  DATE CLOCK  a#1  landed on main as HASH
+    ");
     insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"
     --- stderr
     error: a is landed: only what is blocked (verdict) can be accepted

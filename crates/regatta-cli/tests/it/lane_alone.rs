@@ -46,7 +46,7 @@ fn an_engine_waits_until_a_lane_that_is_going_is_gone() {
     let begun = within(A_WHILE, || (world.events_of("a", "lane-ready") > 1).then_some(()));
     assert!(begun.is_none(), "an agent was let into a lane that is going:\n{}", world.log());
     saved.open();
-    retire.wait().exited(0).says("refs/regatta/salvage/a/");
+    insta::assert_snapshot!(retire.wait().shown(), @"removed the lane of a; its content is saved as refs/regatta/salvage/a/1");
     world.wait_state("a", "done");
     // One line: it started in a fresh lane. The other lane is kept.
     assert_eq!(world.repo().git(["show", "regatta/a:work.txt"]), "2", "{}", world.log());

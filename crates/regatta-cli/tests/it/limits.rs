@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use regatta_testkit::daemon::until;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Barrier, World, task, text};
 use serde_json::Value;
 
@@ -156,7 +157,12 @@ fn between_any_two_starts_lies_the_pause_whichever_engine_starts() {
     let daemon = world.daemon();
     world.enqueue(&mine);
     let run = world.start(&other, &["-v"]);
-    run.wait().exited(0).says("waiting for `limits.stagger` since the last start");
+    let ran = run.wait().exited(0);
+    let held: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("waiting")).collect();
+    insta::assert_snapshot!(shown(&held.join("\n")), @"
+    c: held, waiting for `limits.stagger` since the last start
+    d: held, waiting for `limits.stagger` since the last start
+    ");
     for id in ["a", "b", "c", "d"] {
         world.wait_state(id, "done");
     }

@@ -247,7 +247,12 @@ fn the_skill_is_followed_word_for_word() {
     assert_eq!(statuses(&history), ["PRD-010 destroyed", "GEN-001 exited"]);
     let destroyed = planning.types(&["task", "destroy", "--task-id", "GEN-001"]);
     assert_eq!((&destroyed["destroyed"], &destroyed["branch_deleted"]), (&json!("GEN-001"), &json!(false)));
-    planning.try_type(&["task", "destroy", "--task-id", "GEN-001"]).exited(4).says("No active task: GEN-001");
+    insta::assert_snapshot!(planning.try_type(&["task", "destroy", "--task-id", "GEN-001"]).shown(), @"
+    --- stderr
+    error: No active task: GEN-001
+    hint: it was already destroyed; `regatta task list --include-history` shows it
+    --- exit 4
+    ");
     assert_eq!(world.lane_dirs(), [""; 0]);
     world.regatta(["daemon", "stop", "--kill"]).exited(0);
 }
@@ -265,14 +270,17 @@ fn destroying_ends_the_tree_and_keeps_uncommitted_work_unless_forced_and_then_sa
     barrier.arrived();
     let mut watcher = planning.begins(&["task", "wait", "--task-id", "PRD-1"]);
     watcher.wait_line("WATCHING");
-    planning
-        .try_type(&["task", "start", "--task-id", "PRD-1", "--prompt", "again"])
-        .exited(6)
-        .says(&format!("Task PRD-1 is already running (pid={pid})"));
-    planning
-        .try_type(&["task", "destroy", "--task-id", "PRD-1"])
-        .exited(6)
-        .says("uncommitted work in kept.txt");
+    let again = planning.try_type(&["task", "start", "--task-id", "PRD-1", "--prompt", "again"]).exited(6);
+    insta::assert_snapshot!(shown(&again.stderr.replace(&format!("pid={pid}"), "pid=ITS-OWN")), @r#"
+    error: Task PRD-1 is already running (pid=ITS-OWN)
+    hint: `regatta task send --task-id PRD-1 --prompt "…"` sends it a follow-up
+    "#);
+    insta::assert_snapshot!(planning.try_type(&["task", "destroy", "--task-id", "PRD-1"]).shown(), @"
+    --- stderr
+    error: the worktree of PRD-1 is kept: uncommitted work in kept.txt
+    hint: --force saves it under refs/regatta/salvage/ and removes the worktree
+    --- exit 6
+    ");
     assert_eq!(watcher.next_line().as_deref(), Some("EXITED task=PRD-1"));
     watcher.wait().exited(0);
     assert!(!is_alive(u32::try_from(pid).unwrap()));
@@ -283,14 +291,16 @@ fn destroying_ends_the_tree_and_keeps_uncommitted_work_unless_forced_and_then_sa
     let saved = text(&done["salvaged"][0]);
     assert_eq!(world.repo().git(["show", &format!("{saved}:kept.txt")]), "precious");
     assert_eq!(statuses(&planning.types(&["task", "list", "--include-history"])), ["PRD-1 destroyed"]);
-    planning
-        .try_type(&["task", "wait", "--task-id", "PRD-1"])
-        .exited(3)
-        .says("ERROR task=PRD-1 reason=not_found");
-    planning
-        .try_type(&["task", "send", "--task-id", "PRD-1", "--prompt", "x"])
-        .exited(6)
-        .says("No active task");
+    insta::assert_snapshot!(planning.try_type(&["task", "wait", "--task-id", "PRD-1"]).shown(), @"
+    ERROR task=PRD-1 reason=not_found
+    --- exit 3
+    ");
+    insta::assert_snapshot!(planning.try_type(&["task", "send", "--task-id", "PRD-1", "--prompt", "x"]).shown(), @"
+    --- stderr
+    error: No active task: PRD-1
+    hint: it was destroyed; `regatta task create` creates it again
+    --- exit 6
+    ");
     // The id is free again, and its task starts over.
     planning.work("PRD-1", PASSES);
     assert_eq!(planning.create("PRD-1", "one, anew")["task"]["status"], "created");
@@ -349,14 +359,24 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     assert_eq!(planning.status("GEN-001")["task"]["repo"], "web");
     let refused = ["task", "create", "--type", "generic", "--repo", "api", "--task-id", "GEN-001"];
     let refused = [&refused[..], &["--description", "twice"]].concat();
-    planning.try_type(&refused).exited(6).says("Active task already exists: GEN-001");
+    insta::assert_snapshot!(planning.try_type(&refused).shown(), @"
+    --- stderr
+    error: Active task already exists: GEN-001
+    hint: it is parked in web; `regatta task destroy --task-id GEN-001` removes it
+    --- exit 6
+    ");
     // A repository that is gone affects no other.
     world.regatta_in(&web, ["daemon", "stop", "--kill"]).exited(0);
     fs::rename(&web, world.outside("moved")).unwrap();
     let listed = planning.types(&["task", "list"]);
     assert_eq!(statuses(&listed), [""; 0]);
     assert_eq!(listed["errors"][0]["repo"], "web", "{listed:#}");
-    planning.try_type(&["task", "status", "--task-id", "GEN-002"]).exited(4).says("could not read: web");
+    insta::assert_snapshot!(planning.try_type(&["task", "status", "--task-id", "GEN-002"]).shown(), @"
+    --- stderr
+    error: No task: GEN-002
+    hint: could not read: web
+    --- exit 4
+    ");
     world.regatta(["daemon", "stop", "--kill"]).exited(0);
 }
 
@@ -366,59 +386,135 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     planning.set_up();
     let world = &planning.scene.world;
     let root = world.root().display().to_string();
-    let check = |args: &[&str], code: i32, part: &str| {
-        planning.try_type(args).exited(code).says(part);
+    let mut all = String::new();
+    let mut refused = |args: &[&str]| {
+        all += &format!("── {}\n{}", shown(&args.join(" ")), planning.try_type(args).shown());
     };
-    check(
-        &["repo", "add", "--name", "api", "--path", &planning.dir.display().to_string()],
-        7,
-        "Not a git repo: ",
-    );
-    check(&["repo", "add", "--name", "b", "--path", "/nowhere/at/all"], 4, "Path does not exist: ");
-    check(&["repo", "add", "--name", "b", "--path", &root], 6, "Path already registered under name 'api'");
-    check(&["repo", "add", "--name", "b", "--path", &root, "--default-branch", "nope"], 7, "has no branch");
+    let dir = planning.dir.display().to_string();
+    refused(&["repo", "add", "--name", "api", "--path", &dir]);
+    refused(&["repo", "add", "--name", "b", "--path", "/nowhere/at/all"]);
+    refused(&["repo", "add", "--name", "b", "--path", &root]);
+    refused(&["repo", "add", "--name", "b", "--path", &root, "--default-branch", "nope"]);
     let other = world.outside("other").display().to_string();
     world.repo().git(["clone", "--quiet", ".", &other]);
-    check(&["repo", "add", "--name", "api", "--path", &other], 6, "Repository 'api' already registered");
-    let create = |more: &[&str]| -> Vec<String> {
-        let args = ["task", "create", "--repo", "api", "--description", "d"];
-        args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
-    };
-    let refused = |more: &[&str], code: i32, part: &str| {
-        let args = create(more);
-        check(&args.iter().map(String::as_str).collect::<Vec<_>>(), code, part);
-    };
-    refused(&["--type", "prd"], 2, "PRD task requires --task-id");
-    refused(&["--type", "prd", "--task-id", "../x"], 2, "Invalid PRD id: ../x (expected PRD-<digits>)");
-    refused(&["--type", "generic", "--task-id", "PRD-1"], 2, "Invalid generic id: PRD-1");
-    refused(&["--type", "other"], 2, "prd, generic");
+    refused(&["repo", "add", "--name", "api", "--path", &other]);
+    let create = ["task", "create", "--repo", "api", "--description", "d"];
+    refused(&[&create[..], &["--type", "prd"]].concat());
+    refused(&[&create[..], &["--type", "prd", "--task-id", "../x"]].concat());
+    refused(&[&create[..], &["--type", "generic", "--task-id", "PRD-1"]].concat());
+    refused(&[&create[..], &["--type", "other"]].concat());
     planning.create("PRD-1", "one");
-    refused(&["--type", "prd", "--task-id", "PRD-1"], 6, "Active task already exists: PRD-1");
-    check(
-        &["task", "create", "--type", "generic", "--repo", "nope", "--description", "d"],
-        4,
-        "Unknown repository: nope",
-    );
-    check(&["task", "start", "--task-id", "PRD-9", "--prompt", "x"], 4, "No task: PRD-9");
-    check(&["task", "start", "--task-id", "PRD-1", "--prompt", " "], 2, "the prompt is empty");
-    check(&["task", "attach", "--task-id", "PRD-1"], 6, "has no session yet");
-    check(&["task", "wait", "--task-id", "PRD-9"], 3, "ERROR task=PRD-9 reason=not_found");
-    check(&["task", "wait", "--task-id", "PRD-1"], 4, "ERROR task=PRD-1 reason=no_process");
-    check(
-        &["task", "wait", "--task-id", "PRD-1", "--granularity", "loud"],
-        2,
-        "ERROR task=PRD-1 reason=invalid_granularity=loud",
-    );
+    refused(&[&create[..], &["--type", "prd", "--task-id", "PRD-1"]].concat());
+    refused(&["task", "create", "--type", "generic", "--repo", "nope", "--description", "d"]);
+    refused(&["task", "start", "--task-id", "PRD-9", "--prompt", "x"]);
+    refused(&["task", "start", "--task-id", "PRD-1", "--prompt", " "]);
+    refused(&["task", "attach", "--task-id", "PRD-1"]);
+    refused(&["task", "wait", "--task-id", "PRD-9"]);
+    refused(&["task", "wait", "--task-id", "PRD-1"]);
+    refused(&["task", "wait", "--task-id", "PRD-1", "--granularity", "loud"]);
     // At most as many worktrees as the file says, and an invalid file is named.
     for n in 2..=4 {
         planning.create(&format!("PRD-{n}"), "more");
     }
-    refused(&["--type", "generic"], 6, "Worktree cap reached for repo 'api' (4/4).");
+    refused(&[&create[..], &["--type", "generic"]].concat());
     planning.types(&["task", "destroy", "--task-id", "PRD-4"]);
     assert_eq!(planning.create_generic("fits")["task"]["id"], "GEN-001");
     let config = planning.dir.join(".regatta/parallel-agents/config.json");
     fs::write(&config, "{\n \"repositories\": oops\n}").unwrap();
-    check(&["repo", "list"], 2, "config.json: expected value at line 2 column 18");
+    refused(&["repo", "list"]);
+    insta::assert_snapshot!(all, @r#"
+    ── repo add --name api --path DIR/planning
+    --- stderr
+    error: Not a git repo: DIR/planning
+    hint: give the top directory of a checkout, or create one: git init
+    --- exit 7
+    ── repo add --name b --path /nowhere/at/all
+    --- stderr
+    error: Path does not exist: /nowhere/at/all
+    hint: --path names the checkout of a repository
+    --- exit 4
+    ── repo add --name b --path DIR/repo
+    --- stderr
+    error: Path already registered under name 'api'
+    hint: `regatta repo list` shows all
+    --- exit 6
+    ── repo add --name b --path DIR/repo --default-branch nope
+    --- stderr
+    error: DIR/repo has no branch "nope"
+    hint: give the branch that work starts from: --default-branch BRANCH; it needs a first commit
+    --- exit 7
+    ── repo add --name api --path DIR/other
+    --- stderr
+    error: Repository 'api' already registered
+    hint: it is DIR/repo; choose another name
+    --- exit 6
+    ── task create --repo api --description d --type prd
+    --- stderr
+    error: PRD task requires --task-id
+    hint: for example: --task-id PRD-010
+    --- exit 2
+    ── task create --repo api --description d --type prd --task-id ../x
+    --- stderr
+    error: Invalid PRD id: ../x (expected PRD-<digits>)
+    hint: omit --task-id for a generic task: it gets the next number
+    --- exit 2
+    ── task create --repo api --description d --type generic --task-id PRD-1
+    --- stderr
+    error: Invalid generic id: PRD-1 (expected GEN-<digits>)
+    hint: omit --task-id for a generic task: it gets the next number
+    --- exit 2
+    ── task create --repo api --description d --type other
+    --- stderr
+    error: invalid value 'other' for '--type <TYPE>'
+      [possible values: prd, generic]
+
+    For more information, try '--help'.
+    --- exit 2
+    ── task create --repo api --description d --type prd --task-id PRD-1
+    --- stderr
+    error: Active task already exists: PRD-1
+    hint: it is parked in api; `regatta task destroy --task-id PRD-1` removes it
+    --- exit 6
+    ── task create --type generic --repo nope --description d
+    --- stderr
+    error: Unknown repository: nope
+    hint: registered repositories: api; `regatta repo add` registers another
+    --- exit 4
+    ── task start --task-id PRD-9 --prompt x
+    --- stderr
+    error: No task: PRD-9
+    hint: `regatta task list` shows all tasks
+    --- exit 4
+    ── task start --task-id PRD-1 --prompt
+    --- stderr
+    error: the prompt is empty
+    hint: say what to do: --prompt "…"
+    --- exit 2
+    ── task attach --task-id PRD-1
+    --- stderr
+    error: PRD-1 has no session yet: it has not been started
+    hint: `regatta status PRD-1` shows what it waits for
+    --- exit 6
+    ── task wait --task-id PRD-9
+    ERROR task=PRD-9 reason=not_found
+    --- exit 3
+    ── task wait --task-id PRD-1
+    ERROR task=PRD-1 reason=no_process
+    --- exit 4
+    ── task wait --task-id PRD-1 --granularity loud
+    ERROR task=PRD-1 reason=invalid_granularity=loud
+    --- exit 2
+    ── task create --repo api --description d --type generic
+    --- stderr
+    error: Worktree cap reached for repo 'api' (4/4).
+    hint: Destroy a task first (`regatta task destroy`), or raise max_worktrees_per_repo in DIR/planning/.regatta/parallel-agents/config.json
+    --- exit 6
+    ── repo list
+    --- stderr
+    error: DIR/planning/.regatta/parallel-agents/config.json: expected value at line 2 column 18
+    hint: correct it, or move it aside and register the repositories again: regatta help repo
+    --- exit 2
+    "#);
 }
 
 #[test]
@@ -553,26 +649,50 @@ fn what_means_nothing_here_is_refused_or_named_and_the_registered_granularity_ho
     planning.set_up();
     let create =
         ["task", "create", "--type", "generic", "--repo", "api", "--description", "x", "--slug", "y"];
-    planning.try_type(&create).exited(2).says("regatta/ID");
+    insta::assert_snapshot!(planning.try_type(&create).shown(), @"
+    --- stderr
+    error: the branch of a task is regatta/ID; it has no slug
+    hint: remove --slug; push under any name: git push origin regatta/ID:NAME
+    --- exit 2
+    ");
     let add = ["repo", "add", "--name", "b", "--path", "."];
-    planning.try_type(&[&add[..], &["--branch-prefix-prd", "mine/"]].concat()).exited(2).says("git push");
-    for flag in ["--poll-interval=soon", "--poll-interval=-1"] {
-        planning.try_type(&["task", "wait", "--task-id", "PRD-010", flag]).exited(2).says("seconds");
-    }
+    insta::assert_snapshot!(planning.try_type(&[&add[..], &["--branch-prefix-prd", "mine/"]].concat()).shown(), @"
+    --- stderr
+    error: the branches of tasks are regatta/ID; you cannot choose the prefix
+    hint: remove --branch-prefix-prd and --branch-prefix-generic; push under any name: git push origin regatta/ID:NAME
+    --- exit 2
+    ");
+    let wait = ["--poll-interval=soon", "--poll-interval=-1"]
+        .map(|flag| planning.try_type(&["task", "wait", "--task-id", "PRD-010", flag]).shown());
+    insta::assert_snapshot!(wait.concat(), @"
+    --- stderr
+    error: --poll-interval is not a number of seconds
+    hint: for example: 1.0
+    --- exit 2
+    --- stderr
+    error: --poll-interval is not a number of seconds
+    hint: for example: 1.0
+    --- exit 2
+    ");
     let path = planning.dir.join(".regatta/parallel-agents/config.json");
     let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     config["worktree_root"] = "../elsewhere".into();
     config["monitoring"]["event_granularity"] = "rarely".into();
     fs::write(&path, config.to_string()).unwrap();
-    planning.try_type(&["repo", "list"]).exited(0).says("`worktree_root` is ignored");
+    insta::assert_snapshot!(shown(&planning.try_type(&["repo", "list"]).exited(0).stderr), @"warning: DIR/planning/.regatta/parallel-agents/config.json: `worktree_root` is ignored: worktrees are beside each repository; `lanes_root` in its regatta.yaml names another place");
     let wait = planning.try_type(&["task", "wait", "--task-id", "PRD-010"]).exited(2);
     assert_eq!(wait.stdout, "ERROR task=PRD-010 reason=invalid_granularity=rarely\n");
     let world = &planning.scene.world;
     for action in ["status", "stop"] {
-        world
-            .regatta(["daemon", action, "--profiles", "a"])
-            .exited(2)
-            .says("only works when a daemon starts");
+        let refused = world.regatta(["daemon", action, "--profiles", "a"]);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.shown(), @"
+            --- stderr
+            error: --profiles only works when a daemon starts
+            hint: `regatta profiles` shows the accounts and their state
+            --- exit 2
+            ");
+        }
     }
     world.regatta(["-vv", "list"]).exited(2);
 }
@@ -581,7 +701,12 @@ fn what_means_nothing_here_is_refused_or_named_and_the_registered_granularity_ho
 fn a_task_is_added_to_a_registered_repository_from_anywhere() {
     let planning = Planning::new();
     planning.set_up();
-    planning.try_type(&["add", "Log in", "--repo", "web"]).exited(4).says("api");
+    insta::assert_snapshot!(planning.try_type(&["add", "Log in", "--repo", "web"]).shown(), @"
+    --- stderr
+    error: Unknown repository: web
+    hint: registered repositories: api; `regatta repo add` registers another
+    --- exit 4
+    ");
     let added = planning.types(&["add", "Log in", "--repo", "api", "--id", "login", "--json"]);
     assert_eq!(added["tasks"][0]["id"], "login", "{added}");
     let world = &planning.scene.world;

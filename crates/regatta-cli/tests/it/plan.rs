@@ -141,7 +141,22 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     ]});
     scene.answers("PLAN-001.2", &circle.to_string());
     scene.answers("PLAN-001.3", &two_tasks());
-    scene.world.regatta(["plan", "Greet people"]).exited(0).says("PLAN-001 proposed");
+    insta::assert_snapshot!(scene.world.regatta(["plan", "Greet people"]).shown(), @r#"
+    PLAN-001 → main: 1 task
+        TIME PLAN-001  agent started, process PID
+        TIME PLAN-001  will be retried (work): the answer is not a usable plan: - the answer contains no JSON object; the plan must be one, at the end of the answer
+        TIME PLAN-001 #2  agent started, process PID
+        TIME PLAN-001 #2  will be retried (work): the answer is not a usable plan: - tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
+        TIME PLAN-001 #3  agent started, process PID
+        TIME PLAN-001 #3  done
+    PLAN-001 proposed: Greet people
+
+    hello  (claude)  Say hello
+    └─ bye  (claude)  Write bye.txt.
+
+    2 tasks in 2 stages; the plan is .regatta/plans/PLAN-001.md
+    `regatta approve PLAN-001` enqueues it, `regatta plan edit PLAN-001` changes it, `regatta reject PLAN-001 "WHY"` asks for another
+    "#);
     assert_eq!(scene.proposal()["tasks"].as_array().unwrap().len(), 2);
     let (second, third) = (scene.told("PLAN-001", 2), scene.told("PLAN-001", 3));
     insta::assert_snapshot!(second, @"
@@ -327,6 +342,7 @@ fn who_cannot_plan_is_told_before_anything_is_written() {
     --- exit 2
     "#);
     world.regatta(["plan"]).exited(2);
-    world.regatta(["plan", "--schema"]).exited(0).says("\"additionalProperties\": false");
+    let schema = world.regatta(["plan", "--schema"]).exited(0).json();
+    assert_eq!(schema["additionalProperties"], false, "{schema:#}");
     assert!(!world.state_dir().join("plans").exists());
 }

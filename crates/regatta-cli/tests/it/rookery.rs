@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Running, World};
 use serde_json::Value;
 
 use crate::REGATTA;
+use crate::doctor::told;
 
 const REGATTA_DAEMON: &str = env!("CARGO_BIN_EXE_regatta-daemon");
 
@@ -60,22 +62,36 @@ fn its_readme_can_be_typed_word_for_word() {
         let words = line.strip_prefix("regatta ").expect("a command line").split(' ');
         world.regatta(words.map(|word| word.trim_matches('"')).collect::<Vec<_>>())
     };
-    type_in(&world, "regatta --version").exited(0).says("regatta ");
-    type_in(&world, "regatta -V").exited(0);
+    let version = concat!("regatta ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(type_in(&world, "regatta --version").exited(0).stdout, version);
+    assert_eq!(type_in(&world, "regatta -V").exited(0).stdout, version);
     type_in(&world, "regatta init").exited(0);
-    type_in(&world, "regatta doctor").exited(0).says("claude");
-    type_in(&world, "regatta parcel new hello-world").exited(0).says("made parcels/hello-world.md");
+    type_in(&world, "regatta doctor").exited(0);
+    insta::assert_snapshot!(type_in(&world, "regatta parcel new hello-world").shown(), @"
+    made parcels/hello-world.md
+    next: write the prompt, then `regatta validate parcels/hello-world.md`, and `regatta run parcels/hello-world.md` or `regatta enqueue parcels/hello-world.md`
+    ");
     type_in(&world, "regatta parcel validate parcels/hello-world.md").exited(0);
     type_in(&world, "regatta enqueue hello-world").exited(0);
     type_in(&world, "regatta daemon-status").exited(4);
 
     let serving = daemon(&mut world, &[]);
-    type_in(&world, "regatta daemon-status").exited(0).says(&serving.pid().to_string());
+    let alive = type_in(&world, "regatta daemon-status").exited(0).stdout;
+    insta::assert_snapshot!(shown(&alive.lines().next().unwrap().replace(&serving.pid().to_string(), "ITS-OWN")), @"daemon: alive, lands on main, process ITS-OWN, up for TIME, last awake TIME ago");
     world.wait_state("hello-world", "done");
-    type_in(&world, "regatta status hello-world")
-        .exited(0)
-        .says("done")
-        .says("42 tests passed, 0 tests failed, 1 file changed, 12500 tokens in, 3200 tokens out, 187 s");
+    insta::assert_snapshot!(type_in(&world, "regatta status hello-world").shown(), @"
+    ✓ hello-world  What hello-world should do, in one line
+    state     done (TIME ago)
+    agent     claude
+    from      parcels/hello-world.md:1
+    branch    regatta/hello-world
+    attempt 1 claude · m · TIME · sandbox LEVEL · exit 0 · verdict pass
+              Did hello-world  At length.
+              - db says pass: Did hello-world  At length. (42 tests passed, 0 tests failed, 1 file changed, 12500 tokens in, 3200 tokens out, 187 s)
+              - 1 file changed, tree HASH
+              - commit HASH
+    next      `regatta diff hello-world` shows the work; `regatta land hello-world` lands it
+    ");
     type_in(&world, "regatta status hello-world --json").exited(0);
     assert_eq!(
         world.repo().git(["log", "-1", "--format=%s%n%b", "regatta/hello-world"]).lines().collect::<Vec<_>>()
@@ -85,8 +101,11 @@ fn its_readme_can_be_typed_word_for_word() {
     // The agent may report before its start is recorded, so the order of the lines varies.
     let shown = type_in(&world, "regatta logs hello-world --lines 50 --events").exited(0);
     assert!(shown.stdout.contains("Implemented hello-world") && !shown.stdout.contains('{'), "{shown:?}");
-    type_in(&world, "regatta diff hello-world --stat").exited(0).says("hello-world.txt");
-    type_in(&world, "regatta diff hello-world --name-only --against main").exited(0).says("hello-world.txt");
+    insta::assert_snapshot!(type_in(&world, "regatta diff hello-world --stat").shown(), @"
+    hello-world.txt | 1 +
+    1 file changed, 1 insertion(+)
+    ");
+    insta::assert_snapshot!(type_in(&world, "regatta diff hello-world --name-only --against main").shown(), @"hello-world.txt");
     type_in(&world, "regatta worktree list").exited(0);
 
     for (id, deps) in [("schema", ""), ("migrate-auth", ""), ("add-oauth-flow", ""), ("marked", "")] {
@@ -94,15 +113,22 @@ fn its_readme_can_be_typed_word_for_word() {
             .repo()
             .write(format!("parcels/{id}.md"), parcel(id, deps, "auto_land: true\nverdict_adapter: chain\n"));
     }
-    type_in(&world, "regatta enqueue migrate-auth --deps schema")
-        .exited(2)
-        .says("`regatta enqueue schema` first");
+    insta::assert_snapshot!(type_in(&world, "regatta enqueue migrate-auth --deps schema").shown(), @"
+    --- stderr
+    error: unknown dependency schema: there is no such task; nothing was changed
+    hint: `regatta enqueue schema` first; `regatta list --status all` shows all tasks
+    --- exit 2
+    ");
     type_in(&world, "regatta enqueue schema").exited(0);
     type_in(&world, "regatta enqueue migrate-auth --deps schema --priority 7").exited(0);
     type_in(&world, "regatta enqueue add-oauth-flow --deps migrate-auth --no-verify").exited(0);
     type_in(&world, "regatta parcel build parcels/marked.md").exited(0);
     world.wait_settled(Duration::from_secs(60));
-    type_in(&world, "regatta summary").exited(0).says("4 landed");
+    insta::assert_snapshot!(type_in(&world, "regatta summary").shown(), @"
+    ✓     1 done
+    ✓     4 landed
+          5 in total
+    ");
     let summary: Value =
         serde_json::from_str(&type_in(&world, "regatta summary --json").exited(0).stdout).unwrap();
     assert_eq!(summary["counts"]["landed"], 4, "{summary}");
@@ -118,11 +144,16 @@ fn its_readme_can_be_typed_word_for_word() {
     type_in(&world, "regatta worktree sweep").exited(0);
     type_in(&world, "regatta worktree retire nothing").exited(4);
     type_in(&world, "regatta worktree retire hello-world").exited(0);
-    type_in(&world, "regatta land hello-world").exited(0).says("landed");
+    insta::assert_snapshot!(type_in(&world, "regatta land hello-world").shown(), @"hello-world landed on main as HASH");
     assert_eq!(world.landed("hello-world.txt").as_deref(), Some("hello-world\n"));
     type_in(&world, "regatta land history hello-world").exited(0);
-    type_in(&world, "regatta land retry hello-world").exited(6).says("hint:");
-    type_in(&world, "regatta daemon-stop").exited(0).says("stopped");
+    insta::assert_snapshot!(type_in(&world, "regatta land retry hello-world").shown(), @"
+    --- stderr
+    error: hello-world has already landed
+    hint: `regatta requeue hello-world` starts it over in a fresh lane
+    --- exit 6
+    ");
+    insta::assert_snapshot!(type_in(&world, "regatta daemon-stop").shown(), @"stopped; no agent is running");
     serving.wait().exited(0);
     world.assert_no_process();
 }
@@ -151,7 +182,12 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
     ");
     let again = enqueued(&world, "two").stderr;
     assert_eq!(again, "", "what was shown is not shown again");
-    world.regatta(["doctor"]).says("beside the checkout");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--json"]).json(), "configuration"), @"
+    warning: rookery.yaml:1:1: warning: rookery's `db_path`, `lease_ttl_s` have no effect
+      hint: docs/guide/coming-from-rookery.md says what to use instead
+    rookery.yaml:2:1: warning: `worktrees_root` is ignored: Regatta's lanes are beside the checkout, not in it
+      hint: agents that walk upwards must not find your files; `lanes_root` names another place
+    ");
     world.regatta(["cancel", "two"]).exited(0);
     let refused = {
         world.use_program(REGATTA_DAEMON.as_ref());
@@ -159,7 +195,18 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
         world.use_program(REGATTA.as_ref());
         ran
     };
-    refused.exited(2).says("CLAUDE_CONFIG_DIR");
+    insta::assert_snapshot!(refused.shown(), @r#"
+    --- stderr
+    --profiles: error: there is no profile "max-1": it is not under `profiles:` in regatta.yaml, and there is no directory ~/.claude-max-1
+      hint: add `profiles: [{ name: max-1, env: { CLAUDE_CONFIG_DIR: DIRECTORY } }]`, or sign in with `CLAUDE_CONFIG_DIR=~/.claude-max-1 claude`
+    --profiles: error: there is no profile "max-2": it is not under `profiles:` in regatta.yaml, and there is no directory ~/.claude-max-2
+      hint: add `profiles: [{ name: max-2, env: { CLAUDE_CONFIG_DIR: DIRECTORY } }]`, or sign in with `CLAUDE_CONFIG_DIR=~/.claude-max-2 claude`
+    --profiles: error: there is no profile "max-3": it is not under `profiles:` in regatta.yaml, and there is no directory ~/.claude-max-3
+      hint: add `profiles: [{ name: max-3, env: { CLAUDE_CONFIG_DIR: DIRECTORY } }]`, or sign in with `CLAUDE_CONFIG_DIR=~/.claude-max-3 claude`
+    error: 3 mistakes found; nothing was changed
+    hint: correct the flag; `regatta help COMMAND` lists the options
+    --- exit 2
+    "#);
     // A supervisor starts it in any directory.
     let (root, config) = (world.root().to_owned(), world.root().join("rookery.yaml"));
     world.use_program(REGATTA_DAEMON.as_ref());
@@ -194,7 +241,15 @@ fn its_database_is_neither_read_nor_changed() {
     drop(db);
     let before = fs::read(&path).unwrap();
     for args in [["--db", "rookery.db", "list"], ["--store", "rookery.db", "summary"]] {
-        world.regatta(args).exited(3).says("some other program");
+        let refused = world.regatta(args);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.shown(), @"
+            --- stderr
+            error: store unusable: DIR/repo/rookery.db is a database of some other program, not a Regatta store
+            hint: `regatta doctor` checks the store
+            --- exit 3
+            ");
+        }
     }
     assert!(fs::read(&path).unwrap() == before);
     world.regatta(["--db", "own.db", "add", "hello", "--id", "x", "--agent", "sim"]).exited(0);

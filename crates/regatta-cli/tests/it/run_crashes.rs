@@ -87,8 +87,12 @@ fn a_killed_run_is_started_over_only_where_that_is_asked_for_and_its_work_is_kep
     barrier.arrived();
     run.kill().exited(137);
     assert!(!world.processes().is_empty(), "its agent lives on under its shim");
-    let refused = world.run(&plan, &[]).exited(6).says("a was running when its run died");
-    refused.says("--resume").says("--again");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    --- stderr
+    error: these tasks have run before: a was running when its run died, and its agent may still be running
+    hint: `regatta run --resume DIR/plan.md` runs what is left; `regatta run --again DIR/plan.md` runs everything again
+    --- exit 6
+    ");
     assert!(!world.processes().is_empty(), "a refusal ends nobody");
     let again = world.start(&plan, &["--again"]);
     barrier.arrived();

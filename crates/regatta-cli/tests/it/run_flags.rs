@@ -14,7 +14,13 @@ fn a_dry_run_creates_nothing() {
     let (refs, files) = (world.repo().git(["for-each-ref"]), world.repo().snapshot());
     let git = |world: &World| world.repo().git(["count-objects", "-v"]);
     let objects = git(&world);
-    world.run(&plan, &["--dry-run"]).exited(0).says("Stage 2").says("2 tasks in 2 stages");
+    insta::assert_snapshot!(world.run(&plan, &["--dry-run"]).shown(), @"
+    Stage 1
+      a  (sh)  echo a >a.txt
+    Stage 2
+      b  (sh)  after a  true
+    2 tasks in 2 stages, at most 4 at the same time; nothing was run.
+    ");
     let json = world.run(&plan, &["--dry-run", "--json"]).exited(0);
     let stages: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(stages["stages"], serde_json::json!([["a"], ["b"]]));
@@ -173,11 +179,20 @@ fn one_agent_for_every_task_and_how_many_at_once_come_from_flags() {
 #[test]
 fn read_only_tasks_see_their_dependencies_and_may_not_write() {
     // A sandbox refuses it; without one it fails the attempt.
-    read_only_tasks(&World::new(REGATTA), "failed: the agent failed");
-    read_only_tasks(&World::without_sandbox(REGATTA), "read_only but");
+    let refused = read_only_tasks(&World::new(REGATTA));
+    let ends = refused.lines().map(|line| line.find("): ").map_or(line, |at| &line[..=at]));
+    insta::assert_snapshot!(ends.collect::<Vec<_>>().join("\n"), @"
+    writes: the agent failed (exit 2)
+    commits: the agent failed (exit 128)
+    ");
+    insta::assert_snapshot!(read_only_tasks(&World::without_sandbox(REGATTA)), @"
+    writes: the task is read_only but 1 file changed, first x.txt
+    commits: the task is read_only but 1 file changed, first y.txt
+    ");
 }
 
-fn read_only_tasks(world: &World, says: &str) {
+/// The reasons of those that wrote.
+fn read_only_tasks(world: &World) -> String {
     let plan = world.plan(
         &[
             task("a", "", "echo a >a.txt"),
@@ -191,10 +206,11 @@ fn read_only_tasks(world: &World, says: &str) {
         ]
         .concat(),
     );
-    world.run(&plan, &["-j", "1"]).exited(1).says(says);
+    world.run(&plan, &["-j", "1"]).exited(1);
     world.assert_states(["a landed", "commits failed", "reads done", "writes failed"]);
     assert!(world.landed("x.txt").is_none() && world.landed("y.txt").is_none());
     world.assert_tidy();
+    ["writes", "commits"].map(|id| format!("{id}: {}\n", text(&world.task(id)["reason"]))).concat()
 }
 
 #[test]

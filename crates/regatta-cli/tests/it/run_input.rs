@@ -3,6 +3,7 @@
 use std::fs;
 
 use regatta_testkit::repo::write;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 use serde_json::json;
 
@@ -55,20 +56,41 @@ fn ids_cannot_become_paths_options_or_refs() {
         "../up", "a/b", "-rf", "--help", ".hidden", "a..b", "a.lock", "a.", "", " ", "a b", "a\nb", "ü",
         "a~1", "a^", "@{", &long,
     ];
+    let mut all = String::new();
     for id in ids {
         let world = World::new(REGATTA);
         let plan = world.outside("plan.md");
         let tasks = json!([{ "id": id, "agent": "sh", "prompt": "true" }]);
         write(&plan, format!("---\nregatta: 1\ntasks: {tasks}\n---\n"));
         let ran = world.run(&plan, &[]).exited(2);
-        assert!(ran.stderr.contains("plan.md:"), "{id:?}: {}", ran.stderr);
+        all += &format!("{}\n", shown(ran.stderr.lines().next().unwrap()));
         assert!(!world.root().join(".regatta").exists(), "{id:?}");
         assert!(!world.lanes().exists(), "{id:?}");
     }
+    insta::assert_snapshot!(all, @r#"
+    DIR/plan.md:3:28: error: task id "../up" must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id "a/b" contains '/'; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    DIR/plan.md:3:28: error: task id "-rf" must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id "--help" must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id ".hidden" must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id "a..b" contains '..', ends in '.' or ends in '.lock', which git refuses in a branch name
+    DIR/plan.md:3:28: error: task id "a.lock" contains '..', ends in '.' or ends in '.lock', which git refuses in a branch name
+    DIR/plan.md:3:28: error: task id "a." contains '..', ends in '.' or ends in '.lock', which git refuses in a branch name
+    DIR/plan.md:3:28: error: task id "" is empty
+    DIR/plan.md:3:28: error: task id " " must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id "a b" contains ' '; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    DIR/plan.md:3:28: error: task id "a\nb" contains '\n'; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    DIR/plan.md:3:28: error: task id "ü" must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id "a~1" contains '~'; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    DIR/plan.md:3:28: error: task id "a^" contains '^'; a–z, A–Z, 0–9, '.', '_' and '-' are allowed
+    DIR/plan.md:3:28: error: task id "@{" must begin with a–z, A–Z, 0–9 or '_'
+    DIR/plan.md:3:28: error: task id "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…" is longer than 64 characters
+    "#);
     let world = World::new(REGATTA);
     let ids = ["PRD-010", "_x", "a.b_c-d", "HEAD", "main", "0"];
     let tasks: String = ids.iter().map(|id| task(id, "", &format!("echo x >'f-{id}.txt'"))).collect();
-    world.run(&world.plan(&tasks.replace("id: 0", "id: '0'")), &[]).exited(0).says("6 landed");
+    world.run(&world.plan(&tasks.replace("id: 0", "id: '0'")), &[]).exited(0);
+    assert!(world.states().iter().all(|state| state.ends_with(" landed")), "{:?}", world.states());
     world.assert_tidy();
 }
 

@@ -53,7 +53,8 @@ fn without_auto_commit_uncommitted_work_fails_the_attempt_and_is_kept() {
         ]
         .concat(),
     );
-    world.run(&plan, &[]).exited(1).says("auto_commit is off");
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(text(&world.task("left")["reason"]), @"it left work uncommitted, first x.txt, and auto_commit is off");
     world.assert_states(["committed landed", "left failed"]);
     assert_eq!(world.salvaged().len(), 1);
 }

@@ -31,11 +31,8 @@ fn a_checkout_with_other_changes_follows_and_keeps_them_byte_for_byte() {
 
 #[test]
 fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
-    for (what, file, content) in [
-        ("changed", "README.md", "mine\n"),
-        ("untracked", "a.txt", "mine\n"),
-        ("ignored", "ignored.txt", "mine\n"),
-    ] {
+    for (what, file) in [("changed", "README.md"), ("untracked", "a.txt"), ("ignored", "ignored.txt")] {
+        let content = "mine\n";
         let world = World::new(REGATTA);
         world.repo().commit_file(".gitignore", "ignored.txt\n", "ignore");
         world.repo().write(file, content);
@@ -45,13 +42,39 @@ fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
             "",
             "echo a >a.txt; echo a >>README.md; echo a >ignored.txt; git add -f ignored.txt",
         ));
-        let ran = world.run(&plan, &[]).exited(1).says("has uncommitted changes").says(file);
+        let ran = world.run(&plan, &[]).exited(1);
+        let first = shown(&ran.stdout.replace(file, "THE-FILE"));
         world.assert_states(["a landing"]);
         assert_eq!(world.repo().rev("main"), before, "{what}");
         assert_eq!(fs::read_to_string(world.root().join(file)).unwrap(), content, "{what}: {}", ran.stdout);
         // Without --resume it is refused: the work of the earlier run is approved and must not be discarded.
-        world.run(&plan, &[]).exited(6).says("a waits in the train to land");
-        world.run(&plan, &["--again"]).exited(6).says("still waits to land");
+        let second = world.run(&plan, &[]).exited(6).shown();
+        let again = world.run(&plan, &["--again"]).exited(6).shown().replace(file, "THE-FILE");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(first, @"
+            test → main: 1 task
+                TIME a  agent started, process PID
+                TIME a  waits to land: the checkout at DIR/repo has uncommitted changes in THE-FILE; commit or stash them
+
+            ◐ a landing
+
+            ◐ a landing: the checkout at DIR/repo has uncommitted changes in THE-FILE; commit or stash them
+            1 landing in TIME on main
+            ");
+            insta::assert_snapshot!(second, @"
+            --- stderr
+            error: these tasks have run before: a waits in the train to land
+            hint: `regatta run --resume DIR/plan.md` runs what is left; `regatta run --again DIR/plan.md` runs everything again
+            --- exit 6
+            ");
+            insta::assert_snapshot!(again, @"
+            test → main: 1 task
+            --- stderr
+            error: a from an earlier run still waits to land: the checkout at DIR/repo has uncommitted changes in THE-FILE; commit or stash them
+            hint: `regatta list` shows the tasks, `regatta status ID` shows what to do
+            --- exit 6
+            ");
+        }
         if file == "README.md" {
             world.repo().git(["checkout", "-q", "README.md"]);
         } else {
@@ -127,7 +150,23 @@ fn the_commit_that_lands_is_the_commit_that_was_tested() {
     let plan = world.plan(
         &[task("good", "", "echo good >good.txt"), task("bad", "deps: [good]", "echo bad >bad.txt")].concat(),
     );
-    world.run(&plan, &[]).exited(1).says("tests");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    test → main: 2 tasks
+        TIME good  agent started, process PID
+        TIME good  landed on main as HASH
+        TIME bad  agent started, process PID
+        TIME bad  gate failed in TIME on HASH (alone): the gate `git rev-parse HEAD >>'DIR/seen'; git status --porcelain >>'DIR/seen'; test ! -f bad.txt` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
+        TIME bad  blocked (tests): the gate `git rev-parse HEAD >>'DIR/seen'; git status --porcelain >>'DIR/seen'; test ! -f bad.txt` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
+
+    ✓ good landed HASH
+    └─ ⚠ bad blocked
+
+    ⚠ bad blocked: tests: the gate `git rev-parse HEAD >>'DIR/seen'; git status --porcelain >>'DIR/seen'; test ! -f bad.txt` ended with exit 1 on HASH (full output: .regatta/gates/HASH)
+    1 blocked, 1 landed in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.assert_states(["bad blocked", "good landed"]);
     let seen = fs::read_to_string(&seen).unwrap();
     let tested: Vec<&str> = seen.lines().collect();
@@ -155,7 +194,7 @@ fn a_conflict_names_its_files_and_keeps_the_work() {
     barrier.arrived();
     run.wait_line("fast  landed");
     barrier.open();
-    run.wait().exited(1).says("README.md");
+    run.wait().exited(1);
     world.assert_states(["fast landed", "slow blocked"]);
     insta::assert_snapshot!(text(&world.task("slow")["reason"]), @"conflict: it conflicts with main in README.md; its work is on regatta/slow");
     let old = world.repo().rev("regatta/slow");
@@ -237,7 +276,16 @@ fn two_plans_at_once_share_a_repository_and_one_plan_twice_is_refused() {
     barrier.arrived();
     world.run(&two, &[]).exited(0);
     for flags in [&[][..], &["--resume"][..]] {
-        world.run(&one, flags).exited(6).says("belongs to a run that is still going");
+        let refused = world.run(&one, flags);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.shown(), @"
+            test → main: 1 task
+            --- stderr
+            error: task one belongs to a run that is still going: `run DIR/plan.md`, process PID on HOST
+            hint: `regatta list` shows the tasks, `regatta status ID` shows what to do
+            --- exit 6
+            ");
+        }
     }
     barrier.open();
     first.wait().exited(0);

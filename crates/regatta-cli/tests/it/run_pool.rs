@@ -7,9 +7,11 @@ use std::time::Duration;
 use regatta_testkit::daemon::within;
 use regatta_testkit::invariants;
 use regatta_testkit::repo::ScratchRepo;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
+use crate::doctor::told;
 
 /// On a disk: if file times are unreliable, no lane is reused.
 fn world() -> World {
@@ -76,12 +78,9 @@ fn pooled_lanes_are_listed_swept_and_no_trouble_to_the_doctor() {
     TASK    BASE          HEAD  WHERE
     (pool)  HASH  -     DIR/repo.lanes/.pool/2
     ");
-    let doctor = world.regatta(["doctor"]);
-    assert!(
-        doctor.stdout.contains("1 in the pool") && !doctor.stdout.contains("leftovers"),
-        "{}",
-        doctor.stdout
-    );
+    let doctor = world.regatta(["doctor", "--json"]).json();
+    insta::assert_snapshot!(told(&doctor, "lanes"), @"ok: 0 in DIR/repo.lanes, and 1 in the pool for the next tasks");
+    assert_eq!(told(&doctor, "leftovers"), "");
     insta::assert_snapshot!(world.regatta(["lane", "sweep", "--dry-run"]).shown(), @"1 in the pool would go: they contain no work");
     assert_eq!(pooled(&world), 1);
     insta::assert_snapshot!(world.regatta(["lane", "sweep"]).shown(), @"1 in the pool went: they contain no work");
@@ -114,8 +113,15 @@ fn pooled_lanes_are_the_first_to_go_when_the_disk_runs_low() {
     let gone = within(Duration::from_secs(60), || (pooled(&world) == 0).then_some(()));
     assert!(gone.is_some());
     run.signal("INT");
+    // Its reports are shown side by side with the end of the run.
     let ran = run.wait().exited(130);
-    assert!(ran.stderr.contains("1 pooled lane removed to free disk space"), "{}", ran.stderr);
+    let mut lines: Vec<&str> = ran.stderr.trim_start().lines().collect();
+    lines.sort_unstable();
+    insta::assert_snapshot!(shown(&lines.join("\n")), @"
+    1 pooled lane removed to free disk space
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    stopping: agents are asked to stop, and their work is kept (press again to kill them now)
+    ");
 }
 
 #[test]

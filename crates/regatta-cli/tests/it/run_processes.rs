@@ -92,8 +92,24 @@ fn ctrl_c_once_stops_cleanly_and_resume_finishes() {
     let run = world.start(&plan, &[]);
     barrier.arrived();
     run.signal("INT");
-    let ran = run.wait().exited(130);
-    assert!(ran.stderr.contains("stopping"), "{}", ran.stderr);
+    insta::assert_snapshot!(run.wait().shown(), @"
+    test → main: 2 tasks
+        TIME a  agent started, process PID
+        TIME a  work kept as refs/regatta/salvage/a/1: Regatta was stopped
+        TIME a  back in the queue, not charged: Regatta was stopped
+
+    ○ a pending
+    └─ ○ b pending
+
+    ○ a pending
+    ○ b pending: waits for a
+    2 pending in TIME on main
+    --- stderr
+
+    stopping: agents are asked to stop, and their work is kept (press again to kill them now)
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 130
+    ");
     world.assert_states(["a pending", "b pending"]);
     world.assert_no_process();
     let kept = world.salvaged();

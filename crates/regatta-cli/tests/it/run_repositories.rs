@@ -216,9 +216,8 @@ fn a_setup_that_fails_is_a_work_failure_and_is_tried_again() {
 
 #[test]
 fn refused_commits_keep_the_work_in_the_lane_and_in_a_salvage_ref() {
-    let cases = [("pre-commit", "hook"), ("commit-msg", "hook"), ("signing", "signing")];
     let mut all = String::new();
-    for (what, by) in cases {
+    for what in ["pre-commit", "commit-msg", "signing"] {
         let world = World::new(REGATTA);
         if what == "signing" {
             world.repo().git(["config", "commit.gpgSign", "true"]);
@@ -233,7 +232,7 @@ fn refused_commits_keep_the_work_in_the_lane_and_in_a_salvage_ref() {
             "max_attempts: 2",
             "echo $REGATTA_ATTEMPT >>a.txt; printf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt",
         ));
-        world.run(&plan, &[]).exited(1).says(by);
+        world.run(&plan, &[]).exited(1);
         world.assert_states(["a failed"]);
         assert_eq!(world.subjects("main").len(), 1, "{what}");
         let kept = world.salvaged();

@@ -1,10 +1,17 @@
 //! What follows from a failure, by its class.
 
 use regatta_testkit::repo::script;
-use regatta_testkit::world::{World, task, text};
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::{Ran, World, task, text};
 use serde_json::Value;
 
 use crate::REGATTA;
+
+/// The summary of a run whose tasks run side by side: without the lines about events, whose order varies.
+fn end_of(ran: &Ran) -> String {
+    let (_, summary) = ran.stdout.split_once("\n\n").expect("an empty line before the summary");
+    shown(summary)
+}
 
 fn attempts(task: &Value) -> &Vec<Value> {
     task["attempts"].as_array().expect("attempts are a list")
@@ -46,7 +53,18 @@ fn a_work_failure_is_charged_and_retried_in_the_same_lane_with_guidance() {
     let world = World::new(REGATTA);
     let script = "if [ $REGATTA_ATTEMPT = 1 ]; then echo half >half.txt; echo 'the oven is cold' >&2; exit 4; fi\n\
                   test -f half.txt || exit 5\nprintf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt";
-    world.run(&world.plan(&task("a", "max_attempts: 2", script)), &[]).exited(0).says("will be retried");
+    insta::assert_snapshot!(world.run(&world.plan(&task("a", "max_attempts: 2", script)), &[]).shown(), @"
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  work kept as refs/regatta/salvage/a/1: the agent failed (exit 4): the oven is cold
+        TIME a  will be retried (work): the agent failed (exit 4): the oven is cold
+        TIME a #2  agent started, process PID
+        TIME a #2  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    ");
     let guidance = world.landed("guidance.txt").expect("it landed");
     insta::assert_snapshot!(guidance, @"
     Attempt 1 did not succeed: the agent failed (exit 4): the oven is cold
@@ -73,7 +91,17 @@ fn used_up_attempts_fail_the_task_and_skip_who_depends_on_it() {
         ]
         .concat(),
     );
-    world.run(&plan, &[]).exited(1).says("skipped");
+    insta::assert_snapshot!(end_of(&world.run(&plan, &[]).exited(1)), @"
+    ✕ bad failed
+    └─ – child skipped
+       └─ – grandchild skipped
+    ✓ other landed HASH
+
+    ✕ bad failed: the agent failed (exit 1)
+    – child skipped: dependency bad
+    – grandchild skipped: dependency child
+    1 failed, 1 landed, 2 skipped in TIME on main
+    ");
     world.assert_states(["bad failed", "child skipped", "grandchild skipped", "other landed"]);
     assert_eq!(attempts(&world.task("bad")).len(), 2);
     // Its unfinished work is kept.
@@ -84,21 +112,49 @@ fn used_up_attempts_fail_the_task_and_skip_who_depends_on_it() {
 
 #[test]
 fn a_blocked_task_leaves_its_dependents_pending() {
-    for (script, state, reason) in [
-        ("write x.txt x\\n\nstuck which colour?", "blocked", "needs-input"),
-        ("write x.txt x\\n\nsay nothing about it", "blocked", "verdict"),
-    ] {
+    let mut all = String::new();
+    for script in ["write x.txt x\\n\nstuck which colour?", "write x.txt x\\n\nsay nothing about it"] {
         let world = World::new(REGATTA);
         let plan = world.sim(
             &[task("a", "verdict_adapter: chain", script), task("b", "deps: [a]", "report pass fine")]
                 .concat(),
         );
-        world.run(&plan, &[]).exited(1).says(reason);
-        world.assert_states([&format!("a {state}"), "b pending"]);
-        assert!(text(&world.task("a")["reason"]).contains(reason), "{}", world.task("a"));
+        all += &world.run(&plan, &[]).exited(1).shown();
+        world.assert_states(["a blocked", "b pending"]);
         assert_eq!(world.task("b")["waiting_on"], serde_json::json!(["a"]));
         assert!(world.landed("x.txt").is_none());
     }
+    insta::assert_snapshot!(all, @"
+    test → main: 2 tasks
+        TIME a  agent started, process PID
+        TIME a  stuck: which colour?
+        TIME a  work kept as refs/regatta/salvage/a/1: which colour?
+        TIME a  blocked (needs-input): which colour?
+
+    ⚠ a blocked
+    └─ ○ b pending
+
+    ⚠ a blocked: needs-input: which colour?
+    ○ b pending: waits for a
+    1 blocked, 1 pending in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    test → main: 2 tasks
+        TIME a  agent started, process PID
+        TIME a  work kept as refs/regatta/salvage/a/1: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+        TIME a  blocked (verdict): no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+
+    ⚠ a blocked
+    └─ ○ b pending
+
+    ⚠ a blocked: verdict: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
+    ○ b pending: waits for a
+    1 blocked, 1 pending in TIME on main
+    --- stderr
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
 }
 
 #[test]
@@ -172,8 +228,60 @@ fn a_check_that_passed_on_the_same_tree_is_not_run_again() {
     world.assert_states(["a landed"]);
     assert_eq!(std::fs::read_to_string(&count).unwrap(), "ran\n");
     let task = world.task("a");
-    assert!(task.to_string().contains("\"passed_in\":1"), "{task:#}");
-    world.regatta(["report"]).exited(0).says("not run again, it passed in attempt 1 on the same tree");
+    let attempts = attempts(&task);
+    assert_eq!(attempts[1]["evidence"][2]["passed_in"], 1, "{attempts:#?}");
+    insta::assert_snapshot!(world.regatta(["report", "a"]).shown(), @r"
+    # Run of test
+
+    - target: main
+    - tasks: 1 (1 landed)
+    - time: WHEN to WHEN (TIME)
+    - cost: $0.0000, 0 tokens in, 0 tokens out
+
+    | task | state | attempts | verdict | cost | commit | reason |
+    |---|---|---|---|---|---|---|
+    | a | landed | 2 | pass | $0.0000 | HASH |  |
+
+    ## a: echo 1 >a.txt
+
+    Attempt 1 by sh (TIME, sandbox LEVEL, exit 0, work, verdict block): the check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\` ended with exit 1
+    - exit-code says pass
+    - 1 file changed, tree HASH
+    - check \`echo ran >>DIR/count\`: exit 0 in TIME ms on tree HASH
+    - check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\`: exit 1 in TIME ms on tree HASH
+    - commit HASH
+
+    Attempt 2 by sh (TIME, sandbox LEVEL, exit 0, verdict pass)
+    - exit-code says pass
+    - 1 file changed, tree HASH
+    - check \`echo ran >>DIR/count\`: not run again, it passed in attempt 1 on the same tree HASH
+    - check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\`: exit 0 in TIME ms on tree HASH
+    - commit HASH
+
+    landed on main as HASH (attempt 2).
+
+    ## Time line
+
+    - WHEN a: enqueued
+    - WHEN a: claimed by HOST
+    - WHEN a: lane DIR/repo.lanes/a at HASH
+    - WHEN a: agent started, process PID
+    - WHEN a: agent ended: exit 0
+    - WHEN a: the check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\` ended with exit 1
+    - WHEN a: work kept as refs/regatta/salvage/a/1: the check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\` ended with exit 1
+    - WHEN a: verdict block: the check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\` ended with exit 1
+    - WHEN a: will be retried (work): the check \`test -e DIR/ok \|\| { touch DIR/ok; false; }\` ended with exit 1
+    - WHEN a: due again
+    - WHEN a: claimed by HOST
+    - WHEN a: lane DIR/repo.lanes/a at HASH
+    - WHEN a: agent started, process PID
+    - WHEN a: agent ended: exit 0
+    - WHEN a: verdict pass
+    - WHEN a: approved, joins the train with HASH
+    - WHEN a: landing on main at HASH
+    - WHEN a: candidate HASH: no gate
+    - WHEN a: landed on main as HASH
+    ");
 }
 
 #[test]

@@ -39,7 +39,8 @@ fn suspicions(world: &World) -> Vec<(String, String)> {
 }
 
 /// Runs it until `sign` is suspected, checks, lets it continue, and checks that it is cleared and the work lands.
-fn watched(sign: &str, why: &str, watch: &str, before: &str, after: &str) {
+/// Returns what a person sees while it is suspected, and of the whole run.
+fn watched(sign: &str, watch: &str, before: &str, after: &str) -> String {
     let world = with_claude(watch, "");
     let barrier: Barrier = world.barrier("on");
     let body = format!("{INIT}{before}\n{}\n{after}\nfinish", barrier.script());
@@ -49,25 +50,46 @@ fn watched(sign: &str, why: &str, watch: &str, before: &str, after: &str) {
     let suspected = events.wait_line(&format!("\"suspected\",\"sign\":\"{sign}\""));
     let suspected: Value = serde_json::from_str(&suspected).unwrap();
     assert_eq!((text(&suspected["sign"]), &suspected["attempt"]), (sign, &1.into()), "{suspected:#}");
-    assert!(text(&suspected["why"]).contains(why), "{suspected:#}");
     let [(found, reason)] = &suspicions(&world)[..] else { panic!("{:?}", suspicions(&world)) };
-    assert!(found == sign && reason.contains(why), "{found}: {reason}");
-    assert!(world.regatta(["list"]).exited(0).stdout.contains(&format!("⚠ {sign}: ")));
-    assert!(world.regatta(["status", "a"]).exited(0).stdout.contains("it keeps running"));
+    assert!(found == sign && *reason == suspected["why"], "{found}: {reason}, and {suspected:#}");
+    let mut seen = [&["list"][..], &["status", "a"]].map(|words| world.regatta(words).shown()).concat();
     barrier.arrived();
     barrier.open();
     events.wait_line(&format!("\"went-on\",\"sign\":\"{sign}\""));
-    run.wait().exited(0).says("needs input").says(why);
+    seen += &run.wait().shown();
     world.assert_states(["a landed"]);
     events.kill();
     let all = world.regatta(["events", "--json"]).exited(0).stdout;
     assert_eq!(all.matches(&format!("\"suspected\",\"sign\":\"{sign}\"")).count(), 1, "{all}");
     assert!(suspicions(&world).is_empty());
+    seen
 }
 
 #[test]
 fn a_silent_agent_is_told_of_until_it_speaks() {
-    watched("silence", "no output for 0.2s", "silence: 200ms", "", "init");
+    insta::assert_snapshot!(watched("silence", "silence: 200ms", "", "init"), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
+    ● a     running  1    claude  TIME  do it  ⚠ silence: no output for TIME while no tool is running
+    ● a  do it
+    state     running (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 claude · running for TIME · sandbox LEVEL
+    suspect   ⚠ silence: no output for TIME while no tool is running (TIME ago; it keeps running)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  may need attention (silence): no output for TIME while no tool is running
+        TIME a  active again (silence)
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    repo: a needs input: silence: no output for TIME while no tool is running (do it)
+    ");
 }
 
 #[test]
@@ -75,20 +97,57 @@ fn the_same_call_with_the_same_answer_is_told_of_until_another_comes() {
     let before = r#"init
 for n in 1 2 3; do call $n Bash 'cargo test'; answer $n true "2 tests failed in 0.${n}s"; done"#;
     let after = "call 4 Bash 'cargo build'; answer 4 false 'ok'";
-    let why = "`Bash cargo test` was called 3 times in a row";
-    watched("same-command", why, "silence: none", before, after);
+    insta::assert_snapshot!(watched("same-command", "silence: none", before, after), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
+    ● a     running  1    claude  TIME  do it  ⚠ same-command: `Bash cargo test` was called 3 times in a row, with the same answer each …
+    ● a  do it
+    state     running (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 claude · running for TIME · sandbox LEVEL
+    suspect   ⚠ same-command: `Bash cargo test` was called 3 times in a row, with the same answer each time (TIME ago; it keeps running)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  may need attention (same-command): `Bash cargo test` was called 3 times in a row, with the same answer each time
+        TIME a  active again (same-command)
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    repo: a needs input: same-command: `Bash cargo test` was called 3 times in a row, with the same answer each time (do it)
+    ");
 }
 
 #[test]
 fn a_tool_that_is_open_for_long_is_told_of_until_it_ends() {
     let (before, after) = ("init; call 1 Bash 'make world'", "answer 1 false 'made'");
-    watched(
-        "long-tool",
-        "`Bash make world` has been running for 0.2s",
-        "tool: 200ms, silence: none",
-        before,
-        after,
-    );
+    insta::assert_snapshot!(watched("long-tool", "tool: 200ms, silence: none", before, after), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
+    ● a     running  1    claude  TIME  do it  ⚠ long-tool: `Bash make world` has been running for TIME; Bash make world
+    ● a  do it
+    state     running (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 claude · running for TIME · sandbox LEVEL
+    suspect   ⚠ long-tool: `Bash make world` has been running for TIME (TIME ago; it keeps running)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  may need attention (long-tool): `Bash make world` has been running for TIME
+        TIME a  active again (long-tool)
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    repo: a needs input: long-tool: `Bash make world` has been running for TIME (do it)
+    ");
 }
 
 #[test]
@@ -96,7 +155,29 @@ fn refused_tools_are_told_of_until_one_is_allowed() {
     let before = r#"init
 for n in 1 2 3; do call $n Bash "npm install $n"; answer $n true 'This command requires approval'; done"#;
     let after = "call 4 Bash 'ls'; answer 4 false 'ok'";
-    watched("denials", "its permission rules refused 3 calls (Bash)", "silence: none", before, after);
+    insta::assert_snapshot!(watched("denials", "silence: none", before, after), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
+    ● a     running  1    claude  TIME  do it  ⚠ denials: its permission rules refused 3 calls (Bash); Bash npm install 3
+    ● a  do it
+    state     running (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 claude · running for TIME · sandbox LEVEL
+    suspect   ⚠ denials: its permission rules refused 3 calls (Bash) (TIME ago; it keeps running)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  may need attention (denials): its permission rules refused 3 calls (Bash)
+        TIME a  active again (denials)
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    repo: a needs input: denials: its permission rules refused 3 calls (Bash) (do it)
+    ");
 }
 
 #[test]
@@ -106,13 +187,57 @@ for n in 1 2 3 4 5 6; do call $n Bash "grep $n"; answer $n false "found $n"; don
     let after = r#"say '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t7","name":"Write","input":{"file_path":"x","content":"y"}}]}}'
 answer 7 false 'written'"#;
     let rules = "turns_without_change: 5, silence: none";
-    watched("no-change", "5 turns in a row changed no file", rules, before, after);
+    insta::assert_snapshot!(watched("no-change", rules, before, after), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
+    ● a     running  1    claude  TIME  do it  ⚠ no-change: 5 turns in a row changed no file; Bash grep 6
+    ● a  do it
+    state     running (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 claude · running for TIME · sandbox LEVEL
+    suspect   ⚠ no-change: 5 turns in a row changed no file (TIME ago; it keeps running)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  may need attention (no-change): 5 turns in a row changed no file
+        TIME a  active again (no-change)
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    repo: a needs input: no-change: 5 turns in a row changed no file (do it)
+    ");
 }
 
 #[test]
 fn a_question_that_stands_unanswered_is_told_of_until_something_else_is_heard() {
     let (before, after) = ("init; printf 'Do you trust the files in this folder? ' >&2", "echo yes >&2");
-    watched("prompt", "asks whether to trust this directory", "silence: 300ms", before, after);
+    insta::assert_snapshot!(watched("prompt", "silence: 300ms", before, after), @"
+      TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
+    ● a     running  1    claude  TIME  do it  ⚠ prompt: it asks whether to trust this directory: `Do you trust the files in this folder…
+    ● a  do it
+    state     running (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 claude · running for TIME · sandbox LEVEL
+    suspect   ⚠ prompt: it asks whether to trust this directory: `Do you trust the files in this folder?` (TIME ago; it keeps running)
+    next      `regatta logs -f a` follows it; `regatta cancel a` ends it
+    test → main: 1 task
+        TIME a  agent started, process PID
+        TIME a  may need attention (prompt): it asks whether to trust this directory: `Do you trust the files in this folder?`
+        TIME a  active again (prompt)
+        TIME a  landed on main as HASH
+
+    ✓ a landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    repo: a needs input: prompt: it asks whether to trust this directory: `Do you trust the files in this folder?` (do it)
+    ");
 }
 
 #[test]

@@ -56,10 +56,11 @@ fn a_command_is_tried_as_an_agent_would_run_it() {
     let world = closed("version: 1\n");
     let text = "test ! -e .regatta/regatta.db && ! cat \"$1\" 2>/dev/null && echo x > made && git status --short && exit 3";
     let store = world.state_dir().join("regatta.db");
-    world
-        .regatta(["sandbox", "run", "--", "sh", "-c", text, "sh", store.to_str().unwrap()])
-        .exited(1)
-        .says("?? made");
+    let tried = world.regatta(["sandbox", "run", "--", "sh", "-c", text, "sh", store.to_str().unwrap()]);
+    insta::assert_snapshot!(tried.shown(), @"
+    ?? made
+    --- exit 1
+    ");
     assert!(!world.root().join("made").exists());
     world.assert_tidy();
 }
@@ -202,9 +203,51 @@ fn without_a_sandbox_every_screen_says_so() {
     ");
     regatta_testkit::world::let_go(&fifo);
     run.wait().exited(0);
-    let report = world.regatta(["report"]).exited(0).stdout;
-    assert!(report.contains(", unconfined, exit 0"), "{report}");
-    assert!(world.regatta(["status", "waiter"]).stdout.contains("· unconfined\n"));
+    insta::assert_snapshot!(world.regatta(["report", "waiter"]).shown(), @"
+    # Run of plan
+
+    - target: main
+    - tasks: 1 (1 landed)
+    - time: WHEN to WHEN (TIME)
+    - cost: $0.0000, 0 tokens in, 0 tokens out
+
+    | task | state | attempts | verdict | cost | commit | reason |
+    |---|---|---|---|---|---|---|
+    | waiter | landed | 1 | pass | $0.0000 | HASH |  |
+
+    ## waiter: Wait for a word
+
+    Attempt 1 by sh (TIME, unconfined, exit 0, verdict pass)
+    - exit-code says pass
+    - 1 file changed, tree HASH
+    - commit HASH
+
+    landed on main as HASH (attempt 1).
+
+    ## Time line
+
+    - WHEN waiter: enqueued
+    - WHEN waiter: claimed by HOST
+    - WHEN waiter: lane DIR/repo.lanes/waiter at HASH
+    - WHEN waiter: agent started, process PID
+    - WHEN waiter: agent ended: exit 0
+    - WHEN waiter: verdict pass
+    - WHEN waiter: approved, joins the train with HASH
+    - WHEN waiter: landing on main at HASH
+    - WHEN waiter: candidate HASH: no gate
+    - WHEN waiter: landed on main as HASH
+    ");
+    insta::assert_snapshot!(world.regatta(["status", "waiter"]).shown(), @"
+    ✓ waiter  Wait for a word
+    state     landed (TIME ago)
+    agent     sh
+    from      DIR/plan.md:4
+    commit  HASH on main
+    attempt 1 sh · TIME · exit 0 · verdict pass · unconfined
+              - exit-code says pass
+              - 1 file changed, tree HASH
+              - commit HASH
+    ");
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use std::fs;
 
 use regatta_testkit::repo::ScratchRepo;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task};
+
+use crate::doctor::told;
 
 const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");
 
@@ -49,9 +52,20 @@ fn the_first_run_decides_and_a_later_checkout_changes_nothing() {
     ✓ b landed on main as HASH TIME ago
     ✓ a landed on main as HASH TIME ago
     ");
-    world.regatta(["doctor"]).says("as the first run decided");
-    world.regatta(["top", "--once", "--json"]).exited(0).says("\"target\": \"main\"");
-    world.regatta(["status", "b"]).exited(0).says(&format!("{} on main", world.repo().rev("main~1")));
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--json"]).json(), "target"), @"ok: main at HASH (as the first run decided)");
+    assert_eq!(world.regatta(["top", "--once", "--json"]).exited(0).json()["target"], "main");
+    let status = world.regatta(["status", "b"]).exited(0).stdout;
+    insta::assert_snapshot!(shown(&status.replace(&world.repo().rev("main~1"), "ITS-COMMIT")), @"
+    ✓ b  echo b >b.txt
+    state     landed (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    commit    ITS-COMMIT on main
+    attempt 1 sh · TIME · sandbox LEVEL · exit 0 · verdict pass
+              - exit-code says pass
+              - 1 file changed, tree HASH
+              - commit HASH
+    ");
 }
 
 #[test]
@@ -62,9 +76,18 @@ fn a_linked_worktree_lands_on_the_projects_target() {
     let linked = world.outside("linked");
     world.repo().git(["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
     let plan = write_file(&world, "b", "");
-    let ran =
-        world.regatta_in(&linked, ["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exited(0);
-    ran.says("lands on main; you are on side").says("landed on main as");
+    let ran = world.regatta_in(&linked, ["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    insta::assert_snapshot!(ran.shown(), @"
+    test → main: 1 task
+        TIME b  agent started, process PID
+        TIME b  landed on main as HASH
+
+    ✓ b landed HASH
+
+    1 landed in TIME on main
+    --- stderr
+    lands on main; you are on side; set `target:` in regatta.yaml to change it
+    ");
     assert!(world.landed("b.txt").is_some());
 }
 
@@ -124,7 +147,10 @@ fn a_target_that_is_gone_is_refused_until_another_is_named() {
     hint: choose another with `target: BRANCH` in regatta.yaml, or bring it back: git branch main COMMIT
     --- exit 6
     ");
-    world.regatta(["doctor"]).exited(3).says("there is no branch main any more");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--json"]).exited(3).json(), "target"), @"
+    error: this project lands on main, and there is no branch main any more
+      hint: choose another with `target: BRANCH` in regatta.yaml, or bring it back: git branch main COMMIT
+    ");
     world.config("target: trunk\n");
     insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
     test → trunk: 1 task
@@ -145,7 +171,10 @@ fn the_daemon_says_on_what_it_lands_and_keeps_to_it() {
     insta::assert_snapshot!(world.regatta(["daemon", "status"]).shown(), @"daemon: alive, lands on main, process PID, up for TIME, last awake TIME ago");
     world.config("target: feature\n");
     insta::assert_snapshot!(world.regatta(["land", "status"]).shown(), @"train → main (HASH), 0 cars, no gate");
-    world.regatta(["doctor"]).says("feature, as configured; the daemon lands on main");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--json"]).json(), "target"), @"
+    warning: feature, as configured; the daemon lands on main
+      hint: restart the daemon (`regatta daemon stop`, `regatta daemon start`) to land on one branch
+    ");
     daemon.signal("HUP");
     daemon.wait_line("the target stays main");
     world.enqueue(&write_file(&world, "a", "auto_land: true"));

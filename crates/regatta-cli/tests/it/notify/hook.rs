@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::Ran;
 use serde_json::Value;
 
 /// Longer than anything takes on a busy machine.
@@ -84,6 +86,11 @@ impl Hook {
 
     pub(crate) fn set(&self, mood: Mood) {
         *self.shared.mood.lock().unwrap() = mood;
+    }
+
+    /// What a run printed to standard error, with a word in place of the port.
+    pub(crate) fn without_port(&self, ran: &Ran) -> String {
+        shown(&ran.stderr.replace(&self.port.to_string(), "PORT"))
     }
 
     /// The requests so far.
