@@ -87,7 +87,7 @@ pub enum EngineError {
     #[error("could not {0}")]
     Git(#[from] crate::git::GitError),
     /// Another node ended this engine's session, or the store was unreachable for too long.
-    #[error("this run had to stop: {0}")]
+    #[error("Regatta had to stop: {0}")]
     CutOff(String),
     /// A file could not be read or written.
     #[error("{doing} {}", path.display())]

@@ -234,8 +234,9 @@ impl From<EngineError> for Refusal {
             EngineError::Landing(LandError::Store(error)) => error.into(),
             error @ EngineError::Io { .. } => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
                 .hinted("`regatta doctor` checks the state directory and the disk"),
-            EngineError::CutOff(_) => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
-                .hinted("nothing is lost: `regatta run --resume` with the same plan continues"),
+            EngineError::CutOff(_) => Refusal::new(RefusalKind::CannotWork, with_causes(&error)).hinted(
+                "nothing is lost: `regatta run --resume` with the same plan continues, or `regatta daemon start`",
+            ),
             other => Refusal::new(RefusalKind::Git, with_causes(&other))
                 .hinted("nothing is lost: `regatta run --resume` with the same plan continues"),
         }

@@ -79,6 +79,10 @@ fn masked(line: &str) -> String {
         if before > 0 && out.len() > before + 2 {
             out.truncate(before + 2);
         }
+        // In the lines of a run the duration is right-aligned: `12.3s` takes a space of `9.8s`.
+        if mask == "TIME" && out == "   " {
+            out.push(' ');
+        }
         out.push_str(mask);
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
         rest = &rest[spaces.saturating_sub(2)..];
@@ -123,7 +127,8 @@ fn mask(word: &str, before: &str, after: &str) -> Option<&'static str> {
             if (before.ends_with("  ") && (after.is_empty() || after.starts_with("  ")))
                 || ((before.ends_with('(') || before.ends_with("(seen "))
                     && after.starts_with([')', ';']))
-                || (before.ends_with("HASH ") && after.is_empty()) =>
+                || (before.ends_with("HASH ") && after.is_empty())
+                || (before.ends_with("stopped ") && after.starts_with(':')) =>
         {
             Some("TIME ago")
         }
@@ -185,8 +190,11 @@ landed on main as 0123456789ab (0123456..89abcde), 0.3s, 46 ms: see https://exam
 2026-11-15T23:41:57.123Z at 23:41, 2026-11-15; pid 4711, {\"pid\":4711,\"n\":4711} café... -
   two  words   
   9s ago
+    9.8s a  landed
+   12.3s a  landed
 a  now   b (now) and now (seen now) (now; it keeps running)
 landed as 0123456789ab now
+stopped now: the
 ── a 3s ──────
 ── b ──────
 in /tmp/regatta-test-Ab…
@@ -200,8 +208,11 @@ landed on main as HASH (HASH..HASH), TIME, TIME ms: see https://example.org:80/x
 WHEN at CLOCK, DATE; pid PID, {\"pid\":PID,\"n\":4711} café... -
   two  words
   TIME ago
+    TIME a  landed
+    TIME a  landed
 a  TIME ago  b (TIME ago) and now (seen TIME ago) (TIME ago; it keeps running)
 landed as HASH TIME ago
+stopped TIME ago: the
 ── a TIME ──
 ── b ──────
 in DIR…

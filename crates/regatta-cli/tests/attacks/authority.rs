@@ -60,8 +60,17 @@ fn what_is_sent_to_a_command_is_not_run() {
     let world = World::without_sandbox(REGATTA);
     world.run(&world.plan(&task("a", "", "echo a > a.txt")), &["--no-land"]).exited(0);
     let words = format!("touch '{}'", world.outside("pwned").display());
-    world.regatta(["send", "a", &words]).exited(6).says("follow_ups");
-    world.regatta(["broadcast", "--status", "done", &words]).exited(0).says("not sent");
+    insta::assert_snapshot!(world.regatta(["send", "a", &words]).shown(), @"
+    --- stderr
+    error: a: its agent sh is a command, which would run what is sent as its input
+    hint: if sh reads words and not scripts, set `agents.sh.follow_ups: true` in regatta.yaml; `regatta requeue a` runs the task again
+    --- exit 6
+    ");
+    insta::assert_snapshot!(world.regatta(["broadcast", "--status", "done", &words]).shown(), @"
+    --- stderr
+    not sent: a: its agent sh is a command, which would run what is sent as its input
+    no agent could receive it; `regatta list --status all` shows all tasks
+    ");
     world.regatta(["retry", "a"]);
     assert!(!world.outside("pwned").exists());
     assert!(!world.regatta(["status", "a"]).stdout.contains("pwned"));

@@ -29,22 +29,80 @@ fn result(cost: &str, tokens: &str) -> String {
 
 #[test]
 fn costs_that_cannot_be_change_no_budget_and_are_told() {
-    for (cost, tokens, told) in [
-        ("-500", "100", "the agent reported an implausible cost (-500); it is ignored"),
-        ("1e308", "100", "the agent reported an implausible cost (1e308); it is ignored"),
-        ("0.25", "18446744073709551615", "the agent reported an implausible number of tokens"),
-    ] {
+    let mut all = String::new();
+    for (cost, tokens) in [("-500", "100"), ("1e308", "100"), ("0.25", "18446744073709551615")] {
         let world = world(&format!("{DONE}\n{}", result(cost, tokens)));
         let tasks = [task("a", "agent: claude", "do it"), task("b", "deps: a", "write b.txt b\ncost 0.01")];
         let plan = world.plan_with("defaults: { agent: sim }", &tasks.concat());
         world.run(&plan, &[]).exited(0);
-        world.regatta(["status", "a"]).exited(0).says(told);
-        world.regatta(["logs", "a"]).exited(0).says(told);
+        all += &["status", "logs"].map(|command| world.regatta([command, "a"]).exited(0).shown()).concat();
         let spent = world.task("a")["attempts"][0]["cost_usd"].as_f64().unwrap_or(0.0);
         assert!((0.0..=0.25).contains(&spent), "{cost}: {spent}");
         let cost = world.regatta(["cost"]).exited(0).stdout;
         assert!(!cost.contains("600 %") && !cost.contains("$-"), "{cost}");
     }
+    insta::assert_snapshot!(all, @"
+    ✓ a  do it
+    state     landed (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 claude · m · TIME · exit 0 · verdict pass · 100 tokens in, 1 out · unconfined
+              Did it
+              - the agent reported an implausible cost (-500); it is ignored
+              - db says pass: Did it
+              - 1 file changed, tree HASH
+              - commit HASH
+    ▸ started, m, session s
+    ? a attempt 1: verdict pass recorded
+
+    done
+
+    ✓ finished · 100 tokens in, 1 out
+    ✕ warning: the agent reported an implausible cost (-500); it is ignored
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict pass: Did it
+    ✓ a  do it
+    state     landed (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 claude · m · TIME · exit 0 · verdict pass · 100 tokens in, 1 out · unconfined
+              Did it
+              - the agent reported an implausible cost (1e308); it is ignored
+              - db says pass: Did it
+              - 1 file changed, tree HASH
+              - commit HASH
+    ▸ started, m, session s
+    ? a attempt 1: verdict pass recorded
+
+    done
+
+    ✓ finished · 100 tokens in, 1 out
+    ✕ warning: the agent reported an implausible cost (1e308); it is ignored
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict pass: Did it
+    ✓ a  do it
+    state     landed (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 claude · m · TIME · exit 0 · verdict pass · $0.2500 · 0 tokens in, 1 out · unconfined
+              Did it
+              - the agent reported an implausible number of tokens (HASH); it is ignored
+              - db says pass: Did it
+              - 1 file changed, tree HASH
+              - commit HASH
+    ▸ started, m, session s
+    ? a attempt 1: verdict pass recorded
+
+    done
+
+    ✓ finished · $0.2500 · 0 tokens in, 1 out
+    ✕ warning: the agent reported an implausible number of tokens (HASH); it is ignored
+    --- stderr
+    ■ attempt 1: exit 0 · TIME · verdict pass: Did it
+    ");
 }
 
 #[test]
@@ -57,7 +115,20 @@ fn an_end_that_a_child_of_the_agent_forges_spends_nothing_and_ends_nothing() {
     world.run(&plan, &[]).exited(0);
     let attempt = world.task("a")["attempts"][0].clone();
     assert_eq!(attempt["cost_usd"], 0.25, "{attempt:#}");
-    world.regatta(["status", "a"]).exited(0).says("printed an end of its turn while a tool was running");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ✓ a  do it
+    state     landed (TIME ago)
+    agent     claude
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 claude · m · TIME · exit 0 · verdict pass · $0.2500 · 100 tokens in, 1 out · unconfined
+              Did it
+              - the agent printed an end of its turn while a tool was running; it is ignored
+              - the agent printed an end of its turn although its turn had already ended; it is ignored
+              - db says pass: Did it
+              - 1 file changed, tree HASH
+              - commit HASH
+    ");
 }
 
 #[test]

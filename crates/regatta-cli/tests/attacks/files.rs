@@ -2,7 +2,8 @@
 //! lane.
 
 use regatta_testkit::repo::write;
-use regatta_testkit::world::{World, task};
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::{World, task, text};
 
 use super::REGATTA;
 
@@ -86,7 +87,8 @@ fn without_auto_commit_hidden_changes_are_uncommitted_work() {
     let script = "echo EVIL > g.txt; git commit -qam evil\n\
                   git update-index --assume-unchanged g.txt\necho GOOD > g.txt";
     let plan = world.plan(&task("a", &format!("auto_commit: false\n{CHECK}"), script));
-    world.run(&plan, &[]).exited(1).says("left work uncommitted, first g.txt");
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"it left work uncommitted, first g.txt, and auto_commit is off");
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
 }
 
@@ -97,7 +99,8 @@ fn what_a_hook_changes_after_the_commit_is_not_what_checks_see() {
     write(&hook, "#!/bin/sh\necho GOOD > g.txt\n");
     std::process::Command::new("chmod").arg("+x").arg(&hook).status().unwrap();
     let plan = world.plan(&task("a", CHECK, "echo EVIL > g.txt"));
-    world.run(&plan, &[]).exited(1).says("the check `grep -qx GOOD g.txt` ended with exit 1");
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"the check `grep -qx GOOD g.txt` ended with exit 1");
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
 }
 
@@ -212,7 +215,8 @@ fn a_reader_that_writes_harms_no_other() {
     writes.open();
     // The next one comes while the first is still running.
     reads.open();
-    run.wait().exited(1).says("read_only but");
+    run.wait().exited(1);
+    insta::assert_snapshot!(text(&world.task("writes")["reason"]), @"the task is read_only but 2 files changed, first README.md");
     world.assert_states(["reads done", "writes failed"]);
     world.assert_tidy();
 }

@@ -1,6 +1,7 @@
 //! What was tested is what lands, whatever an agent leaves in the repository's objects and refs.
 
-use regatta_testkit::world::{World, task};
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::{World, task, text};
 
 use super::REGATTA;
 
@@ -13,6 +14,12 @@ fn gated() -> World {
     world.repo().commit_file("g.txt", "GOOD\n", "a good file");
     world.config("land: { test_command: \"grep -qx GOOD g.txt\" }\n");
     world
+}
+
+/// Why `a` is blocked, without what git says about it.
+fn without_gits_words(world: &World) -> String {
+    let record = world.task("a");
+    shown(&text(&record["reason"]).split(": ").take(2).collect::<Vec<_>>().join(": "))
 }
 
 #[test]
@@ -35,7 +42,15 @@ fn a_diff_shows_the_objects_as_they_are_stored() {
     );
     let plan = world.plan(&task("a", "", &script));
     world.run(&plan, &["--no-land"]).exited(0);
-    world.regatta(["diff", "a"]).exited(0).says("+EVIL");
+    insta::assert_snapshot!(world.regatta(["diff", "a"]).shown(), @"
+    diff --git a/g.txt b/g.txt
+    index HASH..HASH 100644
+    --- a/g.txt
+    +++ b/g.txt
+    @@ -1 +1 @@
+    -GOOD
+    +EVIL
+    ");
 }
 
 #[test]
@@ -98,12 +113,14 @@ fn commits_and_submodules_that_a_strict_server_refuses_do_not_land() {
                     > ../raw-commit\ngit update-ref --no-deref HEAD $(git hash-object -t commit -w --literally ../raw-commit)";
     let script = format!("echo 1 > a.txt; git add a.txt; git commit -qm one\n{bad_date}");
     let world = World::without_sandbox(REGATTA);
-    world.run(&world.plan(&task("a", "", &script)), &[]).exited(1).says("git's own checks");
+    world.run(&world.plan(&task("a", "", &script)), &[]).exited(1);
+    insta::assert_snapshot!(without_gits_words(&world), @"policy: git's own checks refuse what it committed, in commit HASH");
     world.assert_states(["a blocked"]);
 
     let script = "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = -u./payload\\n' > .gitmodules";
     let world = World::without_sandbox(REGATTA);
-    world.run(&world.plan(&task("a", "", script)), &[]).exited(1).says(".gitmodules");
+    world.run(&world.plan(&task("a", "", script)), &[]).exited(1);
+    insta::assert_snapshot!(without_gits_words(&world), @"policy: git's own checks refuse what it committed, in .gitmodules");
     world.assert_states(["a blocked"]);
     assert_eq!(world.landed(".gitmodules"), None);
 }
@@ -119,12 +136,21 @@ fn an_object_whose_content_is_not_its_own_does_not_land() {
          chmod u+w \"$(at $objects $evil)\"; cp -f \"$(at $project $good)\" \"$(at $objects $evil)\""
     );
     let plan = world.plan(&task("a", "", &script));
-    world.run(&plan, &[]).exited(1).says("its git objects are damaged");
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(without_gits_words(&world), @"policy: its git objects are damaged");
     world.assert_states(["a blocked"]);
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
     world.repo().git(["fsck", "--no-dangling"]);
     // Its files are kept, and the lane works on.
-    world.regatta(["diff", "a"]).exited(0).says("+EVIL");
+    insta::assert_snapshot!(world.regatta(["diff", "a"]).shown(), @"
+    diff --git a/g.txt b/g.txt
+    index HASH..HASH 100644
+    --- a/g.txt
+    +++ b/g.txt
+    @@ -1 +1 @@
+    -GOOD
+    +EVIL
+    ");
 }
 
 #[test]
@@ -134,7 +160,8 @@ fn a_shallow_mark_hides_no_history() {
     let script = "echo 1 > a.txt; git add a.txt; git commit -qm one; echo 2 > b.txt; git add b.txt; git commit -qm two\n\
                   git rev-parse HEAD > \"$(git rev-parse --git-common-dir)/shallow\"";
     let plan = world.plan(&task("a", "", script));
-    world.run(&plan, &[]).exited(1).says(".git/shallow");
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"policy: its commit HASH is listed in .git/shallow, so what came before it cannot be seen");
     world.assert_states(["a blocked"]);
 }
 
@@ -149,7 +176,8 @@ fn objects_that_a_lane_borrows_from_another_store_do_not_land() {
         elsewhere.display()
     );
     let plan = world.plan(&task("a", "", &script));
-    world.run(&plan, &[]).exited(1).says("objects/info/alternates");
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"policy: its git objects are damaged: the list of stores that it borrows from (objects/info/alternates) was changed");
     world.assert_states(["a blocked"]);
     assert_eq!(world.subjects("main").len(), 1);
     // What the project itself borrows is the user's business; work that depends on it is kept all the same.

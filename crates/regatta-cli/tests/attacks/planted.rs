@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 
 use super::REGATTA;
@@ -41,10 +42,17 @@ fn what_one_run_planted_does_not_run_in_the_next() {
     world.run(&world.plan(&task("planter", "", &planting(&world))), &[]).exited(0);
     let proof = world.outside("executed");
     for _ in 0..2 {
-        let ran = world.run(&world.plan(&write("b")), &[]).exited(6);
-        ran.says("filter.evil.clean").says("hooks/pre-commit").says("gpg.program");
+        let refused = world.run(&world.plan(&write("b")), &[]);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.shown(), @"
+            --- stderr
+            error: git settings or hooks that can run a program changed since you last trusted them: filter.evil.clean, filter.evil.smudge, gpg.program, hooks/pre-commit
+            hint: `regatta trust` shows what changed and records your answer; undo the changes if an agent made them
+            --- exit 6
+            ");
+        }
     }
-    world.regatta(["daemon", "start"]).exited(6).says("filter.evil.clean");
+    world.regatta(["daemon", "start"]).exited(6);
     for look in [&["doctor"][..], &["diff", "planter"], &["lane", "list"], &["trust", "--show"]] {
         world.regatta(look);
     }
@@ -82,8 +90,13 @@ fn a_push_goes_where_the_user_said() {
         elsewhere.display()
     );
     world.run(&world.plan(&task("a", "", &script)), &[]).exited(0);
-    world.run(&world.plan(&write("b")), &[]).exited(6).says("remote.origin.pushurl");
-    world.run(&world.plan(&write("b")), &["--resume"]).exited(0).says("remote.origin.pushurl");
+    insta::assert_snapshot!(world.run(&world.plan(&write("b")), &[]).shown(), @"
+    --- stderr
+    error: git settings or hooks that can run a program changed since you last trusted them: remote.origin.pushurl
+    hint: `regatta trust` shows what changed and records your answer; undo the changes if an agent made them
+    --- exit 6
+    ");
+    insta::assert_snapshot!(shown(&world.run(&world.plan(&write("b")), &["--resume"]).exited(0).stderr), @"warning: git settings or hooks changed since you last trusted them, and are not used: remote.origin.pushurl; `regatta trust` shows them");
     let log = |dir: &std::path::Path| world.repo().git_in(dir, ["log", "--all", "--format=%s"]);
     assert!(log(&origin).lines().count() >= 3, "{}", log(&origin));
     assert_eq!(log(&elsewhere), "");
@@ -109,7 +122,7 @@ fn hooks_that_an_agent_committed_do_not_run() {
     assert!(!words.contains("agent"), "{words}");
     // If it has landed, the next start asks.
     if world.landed(".husky/pre-commit").is_some_and(|text| text.contains("agent")) {
-        world.run(&world.plan(&write("c")), &[]).exited(6).says("hooks/pre-commit");
+        world.run(&world.plan(&write("c")), &[]).exited(6);
     }
 }
 
@@ -130,7 +143,11 @@ fn a_car_that_brings_a_state_directory_leaves_the_train() {
     let sql = "update car set request = json_set(request, '$.head', ?1)
                where task = (select seq from task where id = 'a')";
     assert_eq!(world.database().execute(sql, [&head]), Ok(1));
-    world.regatta(["land", "a", "b"]).exited(1).says("its commits contain .regatta");
+    insta::assert_snapshot!(world.regatta(["land", "a", "b"]).shown(), @"
+    a is blocked (policy): its commits contain .regatta, which is Regatta's own state and never lands; its work is on regatta/a
+    b landed on main as HASH
+    --- exit 1
+    ");
     world.assert_states(["a blocked", "b landed"]);
     let files = world.repo().git(["ls-tree", "-r", "--name-only", "main"]);
     assert_eq!(files, "README.md\nb.txt");
@@ -162,7 +179,12 @@ fn settings_that_an_agent_changed_wait_for_the_user() {
     world.run(&world.plan(&task("a", "", &format!("echo '{evil}' > regatta.yaml"))), &[]).exited(1);
     world.regatta(["land", "a"]).exited(0);
     assert!(world.landed("regatta.yaml").is_some_and(|text| text.contains("setup-ran")));
-    world.run(&world.plan(&write("b")), &[]).exited(6).says("lane.setup");
+    insta::assert_snapshot!(world.run(&world.plan(&write("b")), &[]).shown(), @"
+    --- stderr
+    error: regatta.yaml came with a clone, a pull, a merge or a landing, and you have not agreed to what it runs or allows: lane.setup: echo ran >>DIR/setup-ran
+    hint: read it, then `regatta trust` records that you agree; in scripts: --trust, or REGATTA_TRUST=1
+    --- exit 6
+    ");
     world.regatta(["add", "more"]).exited(6);
     // Changed in the user's own checkout, while the agent was running.
     world.config("lane: { setup: \"true\" }\n");
@@ -170,6 +192,11 @@ fn settings_that_an_agent_changed_wait_for_the_user() {
     let yaml = world.root().join("regatta.yaml");
     let script = format!("echo '{evil}' > '{}'\necho d > d.txt", yaml.display());
     let _landed_or_not = world.run(&world.plan(&task("d", "", &script)), &[]);
-    world.run(&world.plan(&write("e")), &[]).exited(6).says("changed while an agent was running");
+    insta::assert_snapshot!(world.run(&world.plan(&write("e")), &[]).shown(), @"
+    --- stderr
+    error: regatta.yaml changed while an agent was running, and you have not agreed to what it runs or allows: lane.setup: echo ran >>DIR/setup-ran
+    hint: read it, then `regatta trust` records that you agree; in scripts: --trust, or REGATTA_TRUST=1
+    --- exit 6
+    ");
     assert!(!proof.exists());
 }

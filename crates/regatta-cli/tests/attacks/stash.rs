@@ -1,7 +1,8 @@
 //! The user's stash belongs to the user, and a lane has its own.
 
 use regatta_testkit::repo::write;
-use regatta_testkit::world::{World, task};
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::{World, task, text};
 
 use super::REGATTA;
 
@@ -43,13 +44,15 @@ fn an_attempt_in_a_lane_of_an_older_version_lands() {
 
 #[test]
 fn a_stash_that_is_popped_in_a_lane_of_an_older_version_does_not_land_and_comes_back() {
+    let mut all = String::new();
     for take in ["git stash pop -q", "git stash apply -q", "git stash pop -q; git add -A; git commit -qm own"]
     {
         let world = with_stash();
         world.run(&world.plan(&task("z", "", "echo z > z.txt")), &[]).exited(0);
         world.old_lane("a");
         let plan = world.plan(&task("a", "", &format!("{take}; echo 1 > work.txt")));
-        world.run(&plan, &[]).exited(1).says("half a thought");
+        world.run(&plan, &[]).exited(1);
+        all += &format!("{take}: {}\n", shown(text(&world.task("a")["reason"])));
         assert_eq!(world.task("a")["state"], "blocked");
         assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"), "{take}");
         let list = world.repo().git(["stash", "list"]);
@@ -57,6 +60,11 @@ fn a_stash_that_is_popped_in_a_lane_of_an_older_version_does_not_land_and_comes_
         world.repo().git(["stash", "pop", "--quiet"]);
         assert_eq!(std::fs::read_to_string(world.root().join("new.txt")).unwrap(), "new\n");
     }
+    insta::assert_snapshot!(all, @r#"
+    git stash pop -q: policy: its work contains a stash that is older than the attempt, "On main: half a thought"; the stash was restored
+    git stash apply -q: policy: its work contains a stash that is older than the attempt, "On main: half a thought"
+    git stash pop -q; git add -A; git commit -qm own: policy: its work contains a stash that is older than the attempt, "On main: half a thought"; the stash was restored
+    "#);
 }
 
 #[test]
@@ -69,7 +77,20 @@ fn a_stash_that_is_dropped_is_kept() {
     ));
     world.run(&plan, &[]).exited(0);
     assert_eq!(world.landed("work.txt").as_deref(), Some("1\n"));
-    let events = world.regatta(["events"]).exited(0).says("half a thought").stdout;
+    let events = world.regatta(["events"]).exited(0).stdout;
+    insta::assert_snapshot!(shown(&events), @r#"
+     1  DATE CLOCK  a  enqueued
+     2  DATE CLOCK  a#1  claimed by HOST
+     3  DATE CLOCK  a#1  lane DIR/repo.lanes/a at HASH
+     4  DATE CLOCK  a#1  agent started, process PID
+     5  DATE CLOCK  a#1  agent ended: exit 0
+     6  DATE CLOCK  a#1  the stash "On main: half a thought" disappeared during the attempt; it is kept: git stash apply refs/regatta/stash/HASH
+     7  DATE CLOCK  a#1  verdict pass
+     8  DATE CLOCK  a#1  approved, joins the train with HASH
+     9  DATE CLOCK  a#1  landing on main at HASH
+    10  DATE CLOCK  a#1  candidate HASH: no gate
+    11  DATE CLOCK  a#1  landed on main as HASH
+    "#);
     let name = events.split("git stash apply ").nth(1).unwrap().split_whitespace().next().unwrap();
     world.repo().git(["gc", "--quiet", "--prune=now"]);
     world.repo().git(["stash", "apply", "--quiet", name]);

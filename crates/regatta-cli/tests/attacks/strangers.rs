@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use regatta_testkit::shown::{shown, told};
 use regatta_testkit::world::{Ran, World, task};
 
 use super::REGATTA;
@@ -65,12 +66,27 @@ fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
     run_in(&world, &clone, &plan, &["--dry-run"]).exited(0);
     world.regatta_in(&clone, ["validate", plan.to_str().expect("it is text")]).exited(0);
     assert!(!proof.exists(), "looking ran something");
-    run_in(&world, &clone, &plan, &[]).exited(6).says("lane.setup: ./evil.sh").says("regatta trust");
+    insta::assert_snapshot!(run_in(&world, &clone, &plan, &[]).shown(), @r#"
+    --- stderr
+    error: regatta.yaml came with a clone, a pull, a merge or a landing, and you have not agreed to what it runs or allows: agents.claude: {"exe":"./evil.sh","follow_ups":false,"kind":"claude","permissions":{"allow":null,"deny":[]}}; lane.setup: ./evil.sh; notify: [{"command":["./evil.sh"],"on":["landed"]}]
+    hint: read it, then `regatta trust` records that you agree; in scripts: --trust, or REGATTA_TRUST=1
+    --- exit 6
+    "#);
     world.regatta_in(&clone, ["enqueue", plan.to_str().expect("it is text")]).exited(6);
     world.regatta_in(&clone, ["add", "do it"]).exited(6);
     world.regatta_in(&clone, ["daemon", "start"]).exited(6);
     assert!(!proof.exists(), "something ran before the user agreed");
-    world.regatta_in(&clone, ["trust"]).exited(6).says("agents.claude");
+    insta::assert_snapshot!(world.regatta_in(&clone, ["trust"]).shown(), @r#"
+    git settings, hooks and remotes
+      ✓ remote.origin.url: DIR/repo/.
+    regatta.yaml
+      ? agents.claude: {"exe":"./evil.sh","follow_ups":false,"kind":"claude","permissions":{"allow":null,"deny":[]}}
+      ? lane.setup: ./evil.sh
+      ? notify: [{"command":["./evil.sh"],"on":["landed"]}]
+    --- stderr
+    nothing was recorded; `regatta trust --yes` agrees to all of it
+    --- exit 6
+    "#);
     world.regatta_in(&clone, ["trust", "--yes"]).exited(0);
     run_in(&world, &clone, &plan, &[]).exited(0);
     assert!(proof.exists());
@@ -78,7 +94,15 @@ fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
     world.config("lane: { setup: ./evil.sh --more }\n");
     world.repo().git_in(&clone, ["pull", "-q", "--rebase"]);
     run_in(&world, &clone, &plan, &["--again"]).exited(6);
-    world.regatta_in(&clone, ["trust"]).exited(6).says("./evil.sh → ./evil.sh --more");
+    insta::assert_snapshot!(world.regatta_in(&clone, ["trust"]).shown(), @"
+    git settings, hooks and remotes
+      ✓ remote.origin.url: DIR/repo/.
+    regatta.yaml
+      ? lane.setup: ./evil.sh → ./evil.sh --more
+    --- stderr
+    nothing was recorded; `regatta trust --yes` agrees to all of it
+    --- exit 6
+    ");
     run_in(&world, &clone, &plan, &["--trust", "--again"]).exited(0);
     run_in(&world, &clone, &plan, &["--again"]).exited(0);
     world.regatta_in(&clone, ["trust", "--revoke"]).exited(0);
@@ -92,7 +116,8 @@ fn doctor_runs_no_program_of_the_repository() {
     trap(&world.root().join("evil.sh"), &proof);
     // Even the user's own settings count: a landing may have changed the file that they name.
     world.config("agents: { claude: { exe: ./evil.sh } }\n");
-    world.regatta(["doctor"]).says("was not run");
+    let found = told(&world.regatta(["doctor", "--json"]).json(), "agent");
+    insta::assert_snapshot!(found.lines().next().unwrap(), @"warning: claude (default): DIR/repo/./evil.sh was not run: it lies inside the repository");
     assert!(!proof.exists());
 }
 
@@ -126,7 +151,15 @@ fn a_tracked_state_directory_is_refused() {
     let clone = cloned(&world);
     let plan = world.plan(&task("a", "", "git status; echo a > a.txt"));
     for dir in [world.root().to_owned(), clone] {
-        run_in(&world, &dir, &plan, &[]).exited(6).says("git tracks .regatta/bin/git");
+        let refused = run_in(&world, &dir, &plan, &[]).shown();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.replace("DIR/clone", "DIR/repo"), @"
+            --- stderr
+            error: git tracks .regatta/bin/git, but Regatta's state must never be committed
+            hint: look at it, then remove it from the repository: git rm -r --cached .regatta, commit, and delete .regatta
+            --- exit 6
+            ");
+        }
         world.regatta_in(&dir, ["daemon", "start"]).exited(6);
         world.regatta_in(&dir, ["trust", "--yes"]).exited(6);
         run_in(&world, &dir, &plan, &["--trust"]).exited(6);
@@ -145,9 +178,20 @@ fn a_state_directory_from_elsewhere_is_refused_until_the_user_takes_it_over() {
     let copy = world.outside("copy");
     let copied = std::process::Command::new("cp").arg("-a").arg(world.root()).arg(&copy).status();
     assert!(copied.expect("cp runs").success());
-    world.regatta_in(&copy, ["list"]).exited(6).says("was not created here by your Regatta");
+    insta::assert_snapshot!(world.regatta_in(&copy, ["list"]).shown(), @"
+    --- stderr
+    error: DIR/copy/.regatta was not created here by your Regatta: it came with a copy or an archive, or from an older version
+    hint: `regatta trust` shows it and takes it over; or remove it: rm -r DIR/copy/.regatta
+    --- exit 6
+    ");
     run_in(&world, &copy, &plan, &[]).exited(6);
-    world.regatta_in(&copy, ["trust"]).exited(6).says("state directory");
+    insta::assert_snapshot!(world.regatta_in(&copy, ["trust"]).shown(), @"
+    state directory
+      ? DIR/copy/.regatta: not created here by your Regatta: its tasks, agents' programs and tokens would be used
+    --- stderr
+    nothing was recorded; `regatta trust --yes` agrees to all of it
+    --- exit 6
+    ");
     world.regatta_in(&copy, ["trust", "--yes"]).exited(0);
     world.regatta_in(&copy, ["list"]).exited(0);
     // The original is not affected, and moves with its record.
@@ -164,7 +208,12 @@ fn links_and_open_doors_are_not_accepted_as_a_state_directory() {
     let elsewhere = world.outside("elsewhere");
     fs::create_dir(&elsewhere).expect("it can be made");
     symlink(&elsewhere, world.state_dir()).expect("it can be linked");
-    world.run(&plan, &[]).exited(6).says("is a symbolic link");
+    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @"
+    --- stderr
+    error: DIR/repo/.regatta is a symbolic link, so Regatta does not use it
+    hint: look at DIR/repo/.regatta, and remove it if you do not need it
+    --- exit 6
+    ");
     assert_eq!(fs::read_dir(&elsewhere).expect("it is there").count(), 0);
     fs::remove_file(world.state_dir()).expect("it is ours");
     // An empty one that was created with wide permissions is closed, not refused.
@@ -186,7 +235,7 @@ fn the_users_own_settings_need_no_question() {
     world.repo().write("regatta.yaml", "lane: { setup: touch ../ran }\n");
     world.run(&plan, &[]).exited(0);
     world.config("lane: { setup: touch ../ran2 }\n");
-    world.run(&plan, &["--again"]).exited(0).says("changed by you, and trusted: lane.setup");
+    insta::assert_snapshot!(shown(&world.run(&plan, &["--again"]).exited(0).stderr), @"regatta.yaml changed by you, and trusted: lane.setup");
     world.repo().write("regatta.yaml", "lane: { setup: touch ../ran3 }\n");
     world.run(&plan, &["--again"]).exited(0);
     assert!(world.outside("ran3").exists() || world.lanes().join("ran3").exists());

@@ -58,7 +58,7 @@ fn what_has_landed_is_on_the_disk_objects_before_the_branch_and_the_branch_befor
     // Something on the target, so that a new commit has to be made.
     world.repo().commit_file("b.txt", "b\n", "b");
     let trace = traced(&mut world);
-    world.regatta(["land", "a"]).exited(0).says("landed");
+    world.regatta(["land", "a"]).exited(0);
     let calls = calls(&trace);
     let at =
         |what: &str, found: Option<usize>| found.unwrap_or_else(|| panic!("{what}:\n{}", calls.join("\n")));

@@ -97,7 +97,10 @@ fn work_that_went_back_to_its_agent_still_does_when_engines_die_before_it_starte
     let plan = world.plan(&[task("a", "", "echo salad >menu.txt"), task("b", "", resolves)].concat());
     world.run(&plan, &["--no-land"]).exited(0);
     world.regatta(["land", "a"]).exited(0);
-    world.regatta(["land", "b"]).exited(1).says("went back to its agent");
+    insta::assert_snapshot!(world.regatta(["land", "b"]).shown(), @"
+    b went back to its agent with the conflict
+    --- exit 1
+    ");
     for place in ["claimed", "lane-made"] {
         world.env("REGATTA_FAILPOINT", place);
         world.run(&plan, &["--resume"]).exited(137);

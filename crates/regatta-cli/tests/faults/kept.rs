@@ -33,8 +33,15 @@ fn a_blocked_task_survives_its_branch_and_gc() {
     blocked_by_a_conflict(&world);
     assert!(world.repo().git(["branch", "--list", "regatta/b"]).contains("regatta/b"));
     clean_out(&world);
-    let diff = world.regatta(["diff", "b"]).exited(0).stdout;
-    assert!(diff.contains("+b"), "{diff}");
+    insta::assert_snapshot!(world.regatta(["diff", "b"]).shown(), @"
+    diff --git a/x.txt b/x.txt
+    new file mode 100644
+    index HASH..HASH
+    --- /dev/null
+    +++ b/x.txt
+    @@ -0,0 +1 @@
+    +b
+    ");
     world.repo().git(["rm", "--quiet", "x.txt"]);
     world.repo().git(["commit", "--quiet", "-m", "make room"]);
     world.regatta(["land", "b"]).exited(0);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::told;
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
@@ -106,10 +107,22 @@ fn a_lock_on_the_target_that_is_not_ours_is_named_and_respected() {
     let ran = world.run(&plan, &[]);
     assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
     world.assert_states(["a landing"]);
-    let told = world.regatta(["status", "a"]).exited(0).stdout;
-    assert!(told.contains(&format!("rm {}", lock.display())), "{told}");
-    let doctor = world.regatta(["doctor", "--fix"]);
-    assert!(doctor.stdout.contains(&format!("rm {}", lock.display())), "{}", doctor.stdout);
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ◐ a  echo line >x.txt
+    state     landing: run `git update-ref -m regatta: land a --stdin -z`: DIR/repo/.git/refs/heads/main.lock is locked by another git process, or was left by one that was killed; if no git is running here, remove it: rm DIR/repo/.git/refs/heads/main.lock (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 sh · TIME · sandbox LEVEL · exit 0 · verdict pass
+              - exit-code says pass
+              - 1 file changed, tree HASH
+              - commit HASH
+    next      make way for it (run `git update-ref -m regatta: land a --stdin -z`: DIR/repo/.git/refs/heads/main.lock is locked by another git process, or was left by one that was killed; if no git is running here, remove it: rm DIR/repo/.git/refs/heads/main.lock; `git stash -u` takes untracked files too), then `regatta land a` lands it; a daemon or a run that is alive does so by itself
+    ");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--fix", "--json"]).json(), "lock"), @"
+    warning: a lock of git is left over, and no process holds it: DIR/repo/.git/refs/heads/main.lock
+      hint: if no git is running in this repository, remove it: rm DIR/repo/.git/refs/heads/main.lock
+    ");
     assert!(lock.exists(), "a lock that Regatta did not make stays");
     fs::remove_file(&lock).expect("the user removes it");
     world.run(&plan, &["--resume"]).exited(0);
@@ -122,10 +135,11 @@ fn doctor_names_our_stale_locks_and_removes_them_when_asked() {
     world.run(&world.plan(&task("a", "", "echo line >x.txt")), &[]).exited(0);
     let ours = git_dir(&world).join("refs/regatta/salvage/b/1.lock");
     old_lock(&ours);
-    let found = world.regatta(["doctor"]).stdout;
-    assert!(found.contains(&ours.display().to_string()), "{found}");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--json"]).json(), "lock"), @"
+    warning: a lock on Regatta's own refs or lanes is left over, and no process holds it: DIR/repo/.git/refs/regatta/salvage/b/1.lock
+      hint: `regatta doctor --fix` removes it; so does the next git command that needs it
+    ");
     assert!(ours.exists(), "looking changes nothing");
-    let fixed = world.regatta(["doctor", "--fix"]).stdout;
-    assert!(fixed.contains(&ours.display().to_string()), "{fixed}");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--fix", "--json"]).json(), "lock"), @"ok: a lock on Regatta's own refs or lanes is left over, and no process holds it: DIR/repo/.git/refs/regatta/salvage/b/1.lock");
     assert!(!ours.exists());
 }

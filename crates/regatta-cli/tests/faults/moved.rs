@@ -26,7 +26,11 @@ fn rename(from: &Path, to: &Path) {
 
 /// The user has to accept a copied state directory: the refusal says how.
 fn accept(world: &World, repo: &Path) {
-    world.regatta_in(repo, ["list"]).exited(6).says("regatta trust");
+    let refused = world.regatta_in(repo, ["list"]).exited(6).stderr;
+    let hint = refused.lines().last().and_then(|line| line.split("; or").next()).unwrap();
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(hint, @"hint: `regatta trust` shows it and takes it over");
+    }
     world.regatta_in(repo, ["trust", "--yes"]).exited(0);
 }
 

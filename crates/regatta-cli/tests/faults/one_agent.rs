@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use regatta_testkit::daemon::{is_alive, signal, until};
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Barrier, Running, World, task};
 use serde_json::{Value, json};
 
@@ -96,7 +97,14 @@ fn a_live_run_whose_pids_mean_nothing_here_is_left_alone() {
         node["pid_ns"] = json!(1);
         node["pid"] = json!(2);
     });
-    scene.world.run(&scene.plan, &["--resume"]).exited(6).says("belongs to a run that is still going");
+    insta::assert_snapshot!(scene.world.run(&scene.plan, &["--resume"]).shown(), @"
+    test → main: 1 task
+    --- stderr
+    cannot see from here whether `run DIR/plan.md`, process PID on HOST, is running: waiting up to 45 s for a sign of it
+    error: task a belongs to a run that is still going: `run DIR/plan.md`, process PID on HOST
+    hint: `regatta list` shows the tasks, `regatta status ID` shows what to do
+    --- exit 6
+    ");
     assert_eq!(scene.world.trees_in_lane("a"), [agent]);
     assert_eq!(scene.world.events_of("a", "adopted"), 0);
     scene.barrier.open();
@@ -121,7 +129,7 @@ fn a_dead_run_of_an_older_version_is_taken_over_once_it_was_silent() {
     until("it was adopted", || (scene.world.events_of("a", "adopted") == 1).then_some(()));
     assert_eq!(scene.world.trees_in_lane("a"), [agent]);
     scene.barrier.open();
-    resumed.wait().exited(0).says("cannot see from here whether");
+    insta::assert_snapshot!(shown(&resumed.wait().exited(0).stderr), @"cannot see from here whether `run DIR/plan.md`, process PID on HOST, is running: waiting up to 45 s for a sign of it");
     assert_eq!(scene.world.attempts("a"), (1, 0), "{}", scene.world.log());
 }
 
@@ -148,9 +156,15 @@ fn a_state_directory_that_was_removed_gives_no_second_daemon() {
     let agent = world.agent_pid("a", 1);
     let pid = daemon.pid().to_string();
     std::fs::remove_dir_all(world.state_dir()).expect("everything goes");
-    world.regatta(["daemon", "start"]).exited(6).says(&pid);
-    let ended = daemon.wait().exited(3);
-    ended.says("was removed or replaced while it was in use");
+    let second = world.regatta(["daemon", "start"]).exited(6).stderr;
+    insta::assert_snapshot!(shown(&second.replace(&pid, "THE-FIRST")), @"
+    error: a daemon already serves this project: process THE-FIRST
+    hint: `regatta daemon status` shows it, `regatta daemon stop` stops it
+    ");
+    insta::assert_snapshot!(shown(&daemon.wait().exited(3).stderr), @"
+    error: Regatta had to stop: store unusable: DIR/repo/.regatta/regatta.db was removed or replaced while it was in use; its agents were stopped, and their work is in their lanes
+    hint: nothing is lost: `regatta run --resume` with the same plan continues, or `regatta daemon start`
+    ");
     assert!(!is_alive(agent));
     world.assert_no_process();
     let kept = std::fs::read_to_string(world.lanes().join("a/a.txt")).expect("its work is in its lane");

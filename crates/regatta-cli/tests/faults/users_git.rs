@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
+use regatta_testkit::shown::{shown, told};
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
@@ -124,14 +125,19 @@ fn a_checkout_that_git_could_not_bring_along_takes_nothing_back_and_follows_late
     let ran = world.run(&plan, &[]);
     world.assert_states(["a landed"]);
     assert_eq!(world.repo().git(["diff", "--cached", "--name-only"]), "mine.txt", "{}", ran.stdout);
-    world.regatta(["doctor"]).says("is not fully updated to the last landing");
+    let checkout =
+        |more: &[&str]| told(&world.regatta(["doctor", "--json"].iter().chain(more)).json(), "checkout");
+    insta::assert_snapshot!(checkout(&[]), @"
+    warning: DIR/repo is not fully updated to the last landing
+      hint: `regatta doctor --fix` finishes it; so does the next landing
+    ");
     // The user commits what they had staged: nothing that landed goes into it.
     world.repo().git(["commit", "-qm", "mine"]);
     assert_eq!(world.landed("new.txt").as_deref(), Some("new\n"));
     assert_eq!(world.landed("old.txt"), None);
     assert_eq!(world.landed("mine.txt").as_deref(), Some("two\n"));
     fs::remove_file(&broken).unwrap();
-    world.regatta(["doctor", "--fix"]).says("is now updated to the last landing");
+    insta::assert_snapshot!(checkout(&["--fix"]), @"ok: DIR/repo is now updated to the last landing");
     assert_eq!(world.repo().git(["status", "--porcelain"]), "");
     assert_eq!(fs::read_to_string(world.root().join("new.txt")).unwrap(), "new\n");
     assert_eq!(fs::read_to_string(world.root().join("README.md")).unwrap(), "hello\nmore\n");
@@ -256,7 +262,11 @@ fn a_car_whose_commit_is_gone_holds_nobody_up() {
     }
     world.repo().git(["reflog", "expire", "--expire=now", "--all"]);
     world.repo().git(["gc", "--quiet", "--prune=now"]);
-    world.regatta(["land", "a", "b"]).exited(1).says("is gone from the repository");
+    insta::assert_snapshot!(world.regatta(["land", "a", "b"]).shown(), @"
+    a is blocked (policy): its commit HASH is gone from the repository; `regatta retry a` does the work again
+    b landed on main as HASH
+    --- exit 1
+    ");
     world.assert_states(["a blocked", "b landed"]);
 }
 
@@ -268,8 +278,20 @@ fn a_target_that_is_deleted_or_renamed_stops_the_train() {
     world.run(&world.plan(&one("b")), &["--no-land"]).exited(0);
     let tip = world.repo().rev("main");
     world.repo().git(["branch", "-m", "main", "trunk"]);
-    world.regatta(["land", "b"]).exited(1).says("the branch main is gone");
-    world.regatta(["land", "status"]).exited(0).says("the branch main is gone");
+    insta::assert_snapshot!(world.regatta(["land", "b"]).shown(), @"
+    b waits in the train: the branch main is gone: deleted or renamed; `git branch main HASH` brings it back
+    --- stderr
+    the branch main is gone: deleted or renamed; `git branch main HASH` brings it back
+    --- exit 1
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "status"]).shown(), @"
+    train → main (no such branch), 1 car, no gate
+    stopped TIME ago: the branch main is gone: deleted or renamed; `git branch main HASH` brings it back
+          CAR  PRIORITY  ACTIVITY
+    1  ⏸  b    0         waits: the branch main is gone: deleted or renamed; `git branch main HASH` brings it back
+
+    ✓ a landed on main as HASH TIME ago
+    ");
     assert!(
         !world
             .repo()
@@ -292,15 +314,39 @@ fn a_target_that_was_reset_stops_the_train_until_its_user_says_so() {
     let before = world.repo().rev("main");
     world.repo().git(["reset", "-q", "--hard", "HEAD~1"]);
     let tip = world.repo().rev("main");
-    world.regatta(["land", "b"]).exited(1).says("no longer has what landed on it").says("without a");
+    insta::assert_snapshot!(world.regatta(["land", "b"]).shown(), @"
+    b waits in the train: main no longer has what landed on it: it was at HASH and is at HASH without a; `regatta land resume` continues from there, `git merge HASH` brings it back
+    --- stderr
+    main no longer has what landed on it: it was at HASH and is at HASH without a; `regatta land resume` continues from there, `git merge HASH` brings it back
+    --- exit 1
+    ");
     assert_eq!(world.repo().rev("main"), tip);
-    world.regatta(["status", "a"]).exited(0).says("taken back: its commit is no longer on main");
-    world.regatta(["doctor"]).says("no longer has what landed on it");
-    world.regatta(["land", "resume"]).exited(0).says("continues from main as it is");
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ✓ a  echo a >a.txt
+    state     landed (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    commit  HASH on main
+    attempt 1 sh · TIME · sandbox LEVEL · exit 0 · verdict pass
+              - exit-code says pass
+              - 1 file changed, tree HASH
+              - commit HASH
+    next      taken back: its commit is no longer on main (seen TIME ago); `git cherry-pick HASH` brings it back
+    ");
+    insta::assert_snapshot!(told(&world.regatta(["doctor", "--json"]).json(), "train"), @"
+    warning: main no longer has what landed on it: it was at HASH and is at HASH without a; `regatta land resume` continues from there, `git merge HASH` brings it back
+      hint: restore the branch, or accept it as it is: regatta land resume
+    ");
+    insta::assert_snapshot!(world.regatta(["land", "resume"]).shown(), @"
+    --- stderr
+    the train continues from main as it is, at HASH
+    no longer on main: a
+    ");
     world.regatta(["land", "b"]).exited(0);
     assert_eq!(world.landed("b.txt").as_deref(), Some("b\n"));
     assert_eq!(world.landed("a.txt"), None);
-    world.regatta(["status", "a"]).exited(0).says("taken back");
+    let status = world.regatta(["status", "a"]).exited(0).stdout;
+    insta::assert_snapshot!(shown(status.lines().last().unwrap()), @"next      taken back: its commit is no longer on main (seen TIME ago); `git cherry-pick HASH` brings it back");
     // Work that was taken off the target is still held by a ref.
     world.repo().git(["reflog", "expire", "--expire=now", "--all"]);
     world.repo().git(["gc", "--quiet", "--prune=now"]);
@@ -319,6 +365,19 @@ fn a_gate_that_somebody_kills_is_run_again_and_says_nothing_about_the_car() {
     world.run(&world.plan(&one("a")), &[]).exited(0);
     world.assert_states(["a landed"]);
     world.config("land: { test_command: \"kill -9 $$\" }\n");
-    world.run(&world.plan(&one("b")), &[]).exited(1).says("killed 3 times in a row");
+    insta::assert_snapshot!(world.run(&world.plan(&one("b")), &[]).shown(), @"
+    test → main: 1 task
+        TIME b  agent started, process PID
+        TIME b  waits to land: killed 3 times in a row, out of memory? the gate `kill -9 $$` ended with killed by signal 9 on HASH (full output: .regatta/gates/HASH)
+
+    ◐ b landing
+
+    ◐ b landing: killed 3 times in a row, out of memory? the gate `kill -9 $$` ended with killed by signal 9 on HASH (full output: .regatta/gates/HASH)
+    1 landing in TIME on main
+    --- stderr
+    regatta.yaml changed by you, and trusted: land.test_command
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    --- exit 1
+    ");
     world.assert_states(["a landed", "b landing"]);
 }

@@ -20,7 +20,8 @@ fn playing(world: &World, kind: &str, body: &str) -> PathBuf {
     program
 }
 
-fn notes(world: &World, id: &str) -> String {
+/// The notes on the first attempt of a task.
+pub(crate) fn notes(world: &World, id: &str) -> String {
     let evidence = world.task(id)["attempts"][0]["evidence"].clone();
     let notes = evidence.as_array().unwrap().iter().filter(|evidence| evidence["kind"] == "note");
     shown(&notes.map(|note| text(&note["text"]).to_owned() + "\n").collect::<String>())

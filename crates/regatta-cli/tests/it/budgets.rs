@@ -322,7 +322,32 @@ echo '{"type":"result","subtype":"success","is_error":'$bad',"result":"x","total
     );
     assert_eq!(status["labels"], json!(["text", "documentation"]));
     let report = fs::read_to_string(world.root().join("r.md")).unwrap();
-    assert!(report.contains("by claude with claude-sonnet-5 (escalated after 1 failure)"), "{report}");
+    let (attempts, _) = report.split_once("## Time line").expect("a time line");
+    insta::assert_snapshot!(shown(attempts), @"
+    # Run of test
+
+    - target: main
+    - tasks: 1 (1 landed)
+    - time: WHEN to WHEN (TIME)
+    - cost: $1.5000, 2700 tokens in, 300 tokens out
+
+    | task | state | attempts | verdict | cost | commit | reason |
+    |---|---|---|---|---|---|---|
+    | a | landed | 3 | pass | $1.5000 | HASH |  |
+
+    ## a: do it
+
+    Attempt 1 by claude with claude-sonnet-5 (label documentation) (TIME, sandbox LEVEL, exit 0, work, verdict block): the agent failed (exit 0): x
+
+    Attempt 2 by claude with claude-sonnet-5 (escalated after 1 failure) (TIME, sandbox LEVEL, exit 0, work, verdict block): the agent failed (exit 0): x
+
+    Attempt 3 by claude with claude-sonnet-5 (escalated after 2 failures) (TIME, sandbox LEVEL, exit 0, verdict pass)
+    - exit-code says pass
+    - 1 file changed, tree HASH
+    - commit HASH
+
+    landed on main as HASH (attempt 3).
+    ");
     // Each attempt has its own cost, even if it continues a conversation.
     let costs = cost(&world, &[]);
     let row = &costs["rows"][0];

@@ -46,8 +46,14 @@ fn what_a_person_accepts_lands_with_their_name() {
     insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"a landed on main as HASH");
     assert_eq!(world.landed("x.txt").as_deref(), Some("x\n"));
     let message = world.repo().git(["log", "-1", "--format=%B", "main"]);
-    assert!(message.lines().any(|line| line == "Regatta-Accepted-By: ada"), "{message}");
-    assert!(message.contains("Regatta-Verdict: unknown"), "{message}");
+    insta::assert_snapshot!(regatta_testkit::shown::shown(&message), @"
+    feat(a): no verdict was found (verdict_adapter chain); finish with `reg…
+
+    Regatta-Task: a
+    Regatta-Attempt: 1
+    Regatta-Verdict: unknown
+    Regatta-Accepted-By: ada
+    ");
     insta::assert_snapshot!(world.regatta(["events", "--task", "a"]).shown(), @"
      1  DATE CLOCK  a  enqueued
      2  DATE CLOCK  a#1  claimed by HOST

@@ -5,6 +5,7 @@ use std::fs;
 use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
+use crate::agent_ends::notes;
 
 /// A task beside the liar that has to remain unharmed.
 fn bystander() -> String {
@@ -240,7 +241,7 @@ fn conflict_marks_that_an_agent_left_behind_do_not_land() {
     world.assert_states(["fixture landed", "left failed", "title landed"]);
     let attempt = &world.task("fixture")["attempts"][0];
     assert_eq!(text(&attempt["verdict"]), "warn", "{attempt:#}");
-    assert!(attempt.to_string().contains("conflict marks in new files: fixture.txt"), "{attempt:#}");
+    insta::assert_snapshot!(notes(&world, "fixture"), @"there are conflict marks in new files: fixture.txt");
     assert_eq!(text(&world.task("title")["attempts"][0]["verdict"]), "pass");
     world.assert_sound();
 }

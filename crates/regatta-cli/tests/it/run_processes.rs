@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use regatta_testkit::daemon::{is_alive, until, within};
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
@@ -41,12 +42,21 @@ fn nothing_survives_its_attempt() {
         if keys.contains("out") {
             let kept = world.salvaged();
             assert_eq!(kept.len(), 1, "{what}: work is kept: {kept:?}");
-            assert!(ran.stdout.contains("reached its"), "{what}: {}", ran.stdout);
         }
+        format!("{what}: {}\n", world.task("a")["reason"].as_str().unwrap_or(state))
     };
-    std::thread::scope(|scope| cases.map(|case| scope.spawn(move || check(case))).map(|case| case.join()))
-        .into_iter()
-        .for_each(|case| case.unwrap_or_else(|why| std::panic::resume_unwind(why)));
+    let ends = std::thread::scope(|scope| {
+        cases.map(|case| scope.spawn(move || check(case))).map(|case| case.join())
+    })
+    .map(|case| case.unwrap_or_else(|why| std::panic::resume_unwind(why)));
+    insta::assert_snapshot!(shown(&ends.concat()), @"
+    success: landed
+    failure: the agent failed (exit 1)
+    total time: reached its timeout
+    silence: reached its idle timeout
+    no first word: reached its first-output timeout
+    crash: the agent failed (killed by signal 9)
+    ");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         || "no gate".to_owned(),
         |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
     );
-    let at = tip.as_ref().map_or("which does not exist yet", Oid::short);
+    let at = tip.as_ref().map_or("no such branch", Oid::short);
     let length = counted(cars.len(), "car");
     ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
     if let Some(stopped) = &stopped {
