@@ -234,8 +234,14 @@ impl Rules {
         }
         self.allow(&document.tmp, self.write())?;
         self.devices(document)?;
-        // Here it could write about every process of the user, and root every setting of the machine.
-        self.allow(Path::new("/proc"), Self::read())?;
+        // A process may write about itself, its name for example. Root could write every setting of the machine there.
+        let is_root = rustix::process::geteuid().is_root();
+        let proc = if is_root {
+            Self::read()
+        } else {
+            (Self::read() | AccessFs::WriteFile | AccessFs::Truncate) & self.all
+        };
+        self.allow(Path::new("/proc"), proc)?;
         self.unix(document)?;
         Ok(weaker)
     }
