@@ -86,7 +86,7 @@ pub struct TaskDocument {
     pub suspicions: Vec<Suspicion>,
     /// What its running agent is doing: its last tool or words.
     pub doing: Option<String>,
-    /// How firmly its running agent is confined: `full`, `files` or `off`.
+    /// How firmly its newest attempt is or was confined: `full`, `files` or `off`.
     pub sandbox: Option<Level>,
     /// What its attempts have cost so far, as far as known.
     pub cost_usd: Option<f64>,
@@ -161,6 +161,8 @@ pub struct StatusDocument {
     pub next_steps: Vec<Step>,
     /// What its running agent is doing: its last tool or words.
     pub doing: Option<String>,
+    /// How firmly its newest attempt is or was confined.
+    pub sandbox: Option<Level>,
     /// What its attempts have cost so far, as far as known.
     pub cost_usd: Option<f64>,
     /// Since when a candidate with its work is under test.
@@ -493,7 +495,7 @@ impl From<TaskBrief> for TaskDocument {
             radar: Vec::new(),
             suspicions: Vec::new(),
             doing: None,
-            sandbox: None,
+            sandbox: brief.sandbox,
             cost_usd: None,
             under_test_since: None,
         }
@@ -589,6 +591,7 @@ impl StatusDocument {
             next: around.next,
             next_steps: around.next_steps,
             doing: None,
+            sandbox: attempts.last().and_then(|attempt| attempt.sandbox),
             cost_usd: None,
             under_test_since: None,
         }

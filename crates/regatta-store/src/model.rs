@@ -12,6 +12,7 @@ use regatta_core::oid::Oid;
 use regatta_core::part::Part;
 use regatta_core::profiles::{AccountStanding, Cooling};
 use regatta_core::prompt::Prompt;
+use regatta_core::sandbox::Level;
 use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason, StateName, TaskState};
@@ -481,6 +482,8 @@ pub struct TaskBrief {
     pub attempts: u32,
     /// Dependencies that are not met yet.
     pub waiting_on: Vec<TaskId>,
+    /// How firmly its newest attempt was confined. A brief that is made from a record does not know it.
+    pub sandbox: Option<Level>,
     /// When its state last changed.
     pub updated_at: Timestamp,
 }
@@ -498,6 +501,7 @@ impl From<&TaskRecord> for TaskBrief {
             state: record.state.clone(),
             attempts: record.attempts,
             waiting_on: record.waiting_on.clone(),
+            sandbox: None,
             updated_at: record.updated_at,
         }
     }

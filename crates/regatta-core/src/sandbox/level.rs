@@ -25,6 +25,11 @@ impl Level {
             Level::Full => "full",
         }
     }
+
+    /// The level with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Level::Off, Level::Files, Level::Full].into_iter().find(|level| level.as_str() == name)
+    }
 }
 
 impl fmt::Display for Level {
@@ -44,6 +49,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&level).unwrap(), text);
             assert_eq!(serde_json::from_str::<Level>(text).unwrap(), level);
             assert_eq!(format!("\"{level}\""), text);
+            assert_eq!(Level::parse(level.as_str()), Some(level));
         }
         assert!(Level::Off < Level::Files && Level::Files < Level::Full);
     }

@@ -69,8 +69,6 @@ pub struct Listed {
     suspicions: BTreeMap<TaskId, Vec<Suspicion>>,
     /// For running tasks only.
     activities: BTreeMap<TaskId, Activity>,
-    /// For running tasks only: how firmly their agents are confined.
-    levels: BTreeMap<TaskId, Level>,
     /// Cost of ended attempts in dollars, by task.
     spent: HashMap<String, f64>,
     tests: Vec<TestNow>,
@@ -122,13 +120,12 @@ impl Listed {
             let open = open_suspicions(store, &task.id, task.attempts).await?;
             suspicions.insert(task.id.clone(), open);
         }
-        let (mut activities, mut levels) = (BTreeMap::new(), BTreeMap::new());
+        let mut activities = BTreeMap::new();
         if (1..=MOST_ACTIVITIES).contains(&suspicions.len()) {
             let redactor = redactor(&project.config);
             for task in running() {
                 let attempts = store.attempts(&task.id).await?;
                 let Some(attempt) = attempts.last() else { continue };
-                levels.extend(attempt.sandbox.map(|level| (task.id.clone(), level)));
                 let agent = project.config.agents.get(&attempt.agent);
                 let kind = agent.map_or(AgentKind::Command, |agent| agent.kind);
                 let seen = attempt.log.as_deref().map(|log| glance(log, kind, &redactor));
@@ -138,7 +135,7 @@ impl Listed {
         let tests = trains_now(state_dir, alive).into_iter().flat_map(|train| train.tests).collect();
         let held = all_held(state_dir, alive);
         let spent = HashMap::new();
-        Ok(Self { held, tasks, involved, sighting, suspicions, activities, levels, spent, tests })
+        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
     }
 
     /// The last scan, if it concerns the task, which it does for few of many.
@@ -160,7 +157,6 @@ impl Listed {
             cost_usd: self.cost(&task),
             doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
             under_test_since: self.under_test_since(&task),
-            sandbox: self.levels.get(&task.id).copied(),
             ..TaskDocument::from(task)
         }
     }
@@ -187,7 +183,8 @@ impl Listed {
     /// What a task is doing, why it is in its state, and what conflicts it will meet.
     pub fn why(&self, task: &TaskBrief, now: Timestamp) -> String {
         let mut parts = vec![why(&task.state, &task.waiting_on)];
-        parts.extend((self.levels.get(&task.id) == Some(&Level::Off)).then(|| "⚠ unconfined".to_owned()));
+        let is_free = matches!(task.state, TaskState::Running { .. }) && task.sandbox == Some(Level::Off);
+        parts.extend(is_free.then(|| "⚠ unconfined".to_owned()));
         let tested = self.under_test_since(task);
         parts.extend(tested.map(|since| format!("under test for {}", human(now.since(since)))));
         parts.extend(self.why_held(task).map(|why| format!("held: {}", clean_line(why))));

@@ -2,6 +2,7 @@
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
+use regatta_core::sandbox::Level;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use rusqlite::types::{Value, ValueRef};
@@ -67,7 +68,8 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
     let chosen = Chosen::by(query);
     let mut select = db.prepare_cached(&format!(
         "select t.seq, t.id, t.rank, t.state, t.attempts, t.unmet, t.updated_at, t.title, t.agent, t.labels, \
-         t.part, t.read_only from task t where {}",
+         t.part, t.read_only, case when t.attempts > 0 then (select a.body ->> 'sandbox' from attempt a \
+         where a.task = t.seq order by a.n desc limit 1) end from task t where {}",
         chosen.condition
     ))?;
     let mut rows = select.query(params_from_iter(&chosen.values))?;
@@ -106,6 +108,10 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
                 _ => Some(from_json("the part of a task", text(row, 10)?)?),
             },
             read_only: row.get(11)?,
+            sandbox: match row.get_ref(12)? {
+                ValueRef::Null => None,
+                _ => Level::parse(text(row, 12)?),
+            },
         });
         if !more {
             break;

@@ -55,6 +55,7 @@ fn brief(name: &str, title: &str, state: TaskState, since: i64) -> TaskBrief {
         attempts: u32::from(!matches!(state, TaskState::Pending { .. } | TaskState::Skipped { .. })),
         state,
         waiting_on: Vec::new(),
+        sandbox: None,
         updated_at: at(since),
     }
 }
