@@ -163,14 +163,6 @@ impl Ran {
         self
     }
 
-    /// Asserts that one of the streams contains `part`.
-    #[track_caller]
-    pub fn says(self, part: &str) -> Self {
-        let said = self.stdout.contains(part) || self.stderr.contains(part);
-        assert!(said, "no {part:?} in\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
-        self
-    }
-
     /// All that a person sees of it, for a snapshot: both streams and a code other than 0, without what differs from
     /// run to run.
     pub fn shown(&self) -> String {

@@ -2,7 +2,8 @@
 
 use regatta_testkit::api::{Script, Turn};
 use regatta_testkit::daemon::{is_alive, signal};
-use regatta_testkit::world::Barrier;
+use regatta_testkit::shown::shown;
+use regatta_testkit::world::{Barrier, Ran};
 
 use crate::scene::{DONE, LOOK_COMMAND, LOOKED, Scene};
 
@@ -11,6 +12,18 @@ fn script(agent: &str, between: impl IntoIterator<Item = Turn>) -> Script {
     let work = format!("echo made >{agent}.txt && {DONE}");
     let turns = [Turn::run(LOOK_COMMAND)].into_iter().chain(between);
     Script::of(turns.chain([Turn::run(&work), Turn::say("It is done.")]))
+}
+
+/// The lines of a run about tasks that wait for a second attempt.
+fn parked(ran: &Ran) -> String {
+    let mut lines: Vec<String> = ran
+        .stdout
+        .lines()
+        .filter(|line| line.contains("parked until"))
+        .map(|line| shown(line.trim_start()))
+        .collect();
+    lines.sort();
+    lines.join("\n")
 }
 
 /// Asserts that the second attempt continued where the first was interrupted.
@@ -31,7 +44,10 @@ fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_agai
     for agent in ["claude", "codex"] {
         scene.task(agent, agent, keys, script(agent, [orphan.clone(), Turn::Stall]));
     }
-    scene.world.run(&scene.plan(), &[]).exited(0).says("idle timeout");
+    insta::assert_snapshot!(parked(&scene.world.run(&scene.plan(), &[]).exited(0)), @"
+    TIME claude  parked until DATE CLOCK UTC: the agent went silent and reached its idle timeout
+    TIME codex  parked until DATE CLOCK UTC: the agent went silent and reached its idle timeout
+    ");
     scene.world.assert_states(["claude landed", "codex landed"]);
     for agent in ["claude", "codex"] {
         assert_went_on(&scene, agent);
@@ -45,7 +61,7 @@ fn an_opencode_that_falls_silent_inside_a_step_is_not_waited_for_until_its_timeo
     let mut scene = Scene::new();
     let keys = "max_attempts: 1\nfirst_output_timeout: 4m\nidle_timeout: 20s\ntimeout: 20m";
     scene.task("opencode", "opencode", keys, script("opencode", [Turn::Stall]));
-    scene.world.run(&scene.plan(), &[]).exited(0).says("the agent went silent");
+    insta::assert_snapshot!(parked(&scene.world.run(&scene.plan(), &[]).exited(0)), @"TIME opencode  parked until DATE CLOCK UTC: the agent went silent and reached its idle timeout");
     scene.world.assert_states(["opencode landed"]);
     assert_went_on(&scene, "opencode");
     assert_eq!(scene.world.attempts("opencode"), (2, 0));
