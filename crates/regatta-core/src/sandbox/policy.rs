@@ -161,11 +161,23 @@ impl Rules {
 
     /// Shows a path read-only, unless it is already visible.
     fn show(&mut self, path: &Path, why: &str) {
-        let nearest = self.0.iter().filter(|(rule, _)| path.starts_with(rule));
-        let nearest = nearest.max_by_key(|(rule, _)| rule.components().count());
-        if in_tmp(path) || matches!(nearest, Some((_, (PathAccess::Hide, _)))) {
+        if in_tmp(path) || self.hides(path) {
             self.add(path, PathAccess::Read, why);
         }
+    }
+
+    /// Adds a rule for a path that is not hidden and has none of its own.
+    fn add_if_open(&mut self, path: &Path, access: PathAccess, why: &str) {
+        if !self.0.contains_key(path) && !self.hides(path) {
+            self.add(path, access, why);
+        }
+    }
+
+    /// Whether the nearest rule hides this path.
+    fn hides(&self, path: &Path) -> bool {
+        let around = self.0.iter().filter(|(rule, _)| path.starts_with(rule));
+        let nearest = around.max_by_key(|(rule, _)| rule.components().count());
+        matches!(nearest, Some((_, (PathAccess::Hide, _))))
     }
 
     /// Nearest to the root first.
@@ -209,6 +221,7 @@ pub fn policy(settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) -> Res
     if let Some(bin) = disk.real(&bin) {
         rules.add(&bin, PathAccess::Read, "`regatta` itself");
     }
+    settings_of_agent(&mut rules, facts, disk);
     lane(&mut rules, facts);
     let located = |entries: &[Entry], key, refused: &mut Vec<Refusal>| -> Vec<PathBuf> {
         entries.iter().filter_map(|entry| existing(entry, key, facts, disk, refused)).collect()
@@ -292,17 +305,6 @@ fn home(rules: &mut Rules, settings: &SandboxSettings, facts: &Facts, disk: &dyn
     for dir in own {
         rules.add(&dir, PathAccess::Write, "the agent's own state");
     }
-    // Landlock cannot take away what it allowed above; there the settings are compared afterwards.
-    for protected in facts.state.protected.iter().filter(|_| full) {
-        for name in disk.names(&protected.dir).iter().filter(|name| protected.covers(name)) {
-            if let Some(real) = disk.real(&protected.dir.join(name)) {
-                rules.add(&real, PathAccess::Read, "settings of the user's own agents");
-            }
-        }
-        for free in protected.except.iter().filter_map(|free| disk.real(&protected.dir.join(free))) {
-            rules.add(&free, PathAccess::Write, "the agent's own state");
-        }
-    }
     if settings.caches == Caches::User {
         for cache in USER_CACHES.iter().filter_map(|path| disk.real(&facts.home.join(path))) {
             rules.add(&cache, PathAccess::Write, "a cache of yours (`sandbox.caches: user`)");
@@ -310,6 +312,28 @@ fn home(rules: &mut Rules, settings: &SandboxSettings, facts: &Facts, disk: &dyn
     } else {
         for cache in READ_CACHES.iter().filter_map(|(_, path)| disk.real(&facts.home.join(path))) {
             rules.add(&cache, PathAccess::Read, "a cache of yours, to read");
+        }
+    }
+}
+
+/// The settings in the agent's own state. The names come from directories that agents write, and may be links that one
+/// of them has planted: such a link opens nothing that is hidden, and nothing for writing.
+fn settings_of_agent(rules: &mut Rules, facts: &Facts, disk: &dyn Disk) {
+    // Landlock cannot take away what it allowed above; there the settings are compared afterwards.
+    if facts.level != Level::Full {
+        return;
+    }
+    for protected in &facts.state.protected {
+        for name in disk.names(&protected.dir).iter().filter(|name| protected.covers(name)) {
+            if let Some(real) = disk.real(&protected.dir.join(name)) {
+                rules.add_if_open(&real, PathAccess::Read, "settings of the user's own agents");
+            }
+        }
+        let Some(dir) = disk.real(&protected.dir) else { continue };
+        for free in protected.except.iter().map(|free| dir.join(free)) {
+            if disk.real(&free).as_ref() == Some(&free) {
+                rules.add_if_open(&free, PathAccess::Write, "the agent's own state");
+            }
         }
     }
 }

@@ -151,6 +151,32 @@ fn the_defaults_path_by_path() {
 }
 
 #[test]
+fn links_that_an_agent_planted_in_its_state_open_nothing() {
+    let mut table = table();
+    let planted = [
+        ("plugins/store", "/home/u/.ssh"),
+        ("commands", "/home/u/.ssh/keys"),
+        ("hooks", "/home/u/p/.regatta/logs"),
+        ("agents", "/home/u/p.lanes/b"),
+        ("skills", "/home/u/p/.git"),
+        // A link to the user's own files stays of use.
+        ("CLAUDE.md", "/home/u/dotfiles/CLAUDE.md"),
+    ];
+    for (name, target) in planted {
+        let link = Path::new("/home/u/.claude").join(name);
+        table.paths.extend([link.clone(), target.into()]);
+        table.links.insert(link, target.into());
+    }
+    let policy = policy(&SandboxSettings::default(), &facts(Level::Full), &table).unwrap();
+    for hidden in ["/home/u/.ssh", "/home/u/.ssh/keys", "/home/u/p/.regatta/logs", "/home/u/p.lanes/b/src"] {
+        assert_eq!(at(&policy, hidden), "hide", "{hidden}");
+    }
+    for read in ["/home/u/p/.git/config", "/home/u/.claude/settings.json", "/home/u/dotfiles/CLAUDE.md"] {
+        assert_eq!(at(&policy, read), "read", "{read}");
+    }
+}
+
+#[test]
 fn a_read_only_task_cannot_change_its_lane() {
     let facts = Facts { read_only: true, ..facts(Level::Full) };
     let policy = made(&SandboxSettings::default(), &facts);

@@ -210,7 +210,7 @@ fn added(protected: &Protected, old: &BTreeMap<PathBuf, String>) -> io::Result<V
     let mut added = Vec::new();
     let mut waiting = covered(protected)?;
     while let Some(path) = waiting.pop() {
-        if protected.excepts(&path) {
+        if is_free(protected, &path) {
             continue;
         }
         let is_dir = match fs::symlink_metadata(protected.dir.join(&path)) {
@@ -304,7 +304,7 @@ fn files_of(protected: &Protected, exposed: bool) -> io::Result<BTreeMap<PathBuf
     let mut found = BTreeMap::new();
     let mut waiting = covered(protected)?;
     while let Some(path) = waiting.pop() {
-        if protected.excepts(&path) {
+        if is_free(protected, &path) {
             continue;
         }
         let Some(stamp) = stamp_of(&protected.dir.join(&path), exposed)? else { continue };
@@ -322,8 +322,17 @@ fn covered(protected: &Protected) -> io::Result<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         names => names?,
     };
-    names.retain(|name| protected.covers(&name.to_string_lossy()));
+    names.retain(|name| {
+        let is_linked = protected.excepts(name) && !is_free(protected, name);
+        is_linked || protected.covers(&name.to_string_lossy())
+    });
     Ok(names)
+}
+
+/// Whether the agent may change this path although it is below a protected entry. A link in its place leads elsewhere.
+fn is_free(protected: &Protected, path: &Path) -> bool {
+    protected.excepts(path)
+        && !fs::symlink_metadata(protected.dir.join(path)).is_ok_and(|meta| meta.is_symlink())
 }
 
 /// The entries of `root/path`, as paths below `root`. An agent may have closed its directory to everybody.
@@ -434,6 +443,35 @@ mod tests {
             fs::remove_dir_all(&first).unwrap();
             fs::create_dir(&first).unwrap();
         }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_what_an_agent_may_write_goes_unless_it_is_the_user_s() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state_of(AgentKind::Opencode, dir.path(), &|_| None);
+        let config = dir.path().join(".config/opencode");
+        fs::create_dir_all(&config).unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink("/etc", config.join(name)).unwrap();
+        link("node_modules");
+        for (level, name) in [(Level::Full, "full"), (Level::Files, "files")] {
+            let run_dir = dir.path().join(name);
+            fs::create_dir(&run_dir).unwrap();
+            survey(&state, level, &run_dir, dir.path()).unwrap();
+            link("package.json");
+            fs::write(config.join("bun.lock"), "own").unwrap();
+            let found = compare(&state, &run_dir).unwrap().paths;
+            assert_eq!(found, [config.join("package.json")]);
+            assert!(config.join("node_modules").is_symlink() && config.join("bun.lock").exists());
+        }
+        let claude = state_of(AgentKind::Claude, dir.path(), &|_| None);
+        let run_dir = dir.path().join("claude");
+        fs::create_dir_all(dir.path().join(".claude")).unwrap();
+        fs::create_dir(&run_dir).unwrap();
+        survey(&claude, Level::Full, &run_dir, dir.path()).unwrap();
+        let plugins = dir.path().join(".claude/plugins");
+        fs::create_dir(&plugins).unwrap();
+        std::os::unix::fs::symlink("/etc", plugins.join("store")).unwrap();
+        assert_eq!(compare(&claude, &run_dir).unwrap().paths, [plugins.join("store")]);
     }
 
     #[test]
