@@ -79,6 +79,8 @@ fn is_for_lanes(setting: &Setting) -> bool {
     match section {
         "include" | "includeif" | "gc" | "maintenance" | "rerere" | "index" => false,
         "extensions" => matches!(name, "objectformat" | "partialclone"),
+        // A lane has exactly one of each: git refuses to change a setting that is there twice.
+        "user" => !(subsection.is_none() && matches!(name, "name" | "email")),
         "core" => !OF_ONE_CHECKOUT.contains(&name),
         "lfs" => !(subsection.is_none() && name == "storage"),
         _ => true,
