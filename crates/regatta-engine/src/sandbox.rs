@@ -29,7 +29,7 @@ use regatta_core::sandbox::{
 use regatta_core::spec::TaskSpec;
 
 use crate::agents::AgentProfile;
-use crate::confine;
+use crate::confine::{self, Confined, Weaker};
 use crate::context::Context;
 use crate::environment::Environment;
 use crate::lanes::Lane;
@@ -125,6 +125,15 @@ impl Context {
     pub(crate) fn tell_weaker(&self, choice: &Choice) {
         if !choice.weaker.is_empty() && self.memory.first_word_about_sandbox() {
             self.say(format!("sandbox: {}; `regatta doctor` says more", choice.weaker_in_words()));
+        }
+    }
+
+    /// Says once which limits of the settings do not hold here.
+    pub(crate) fn tell_limits(&self, confined: &Confined) {
+        let is_limit = |it: &&Weaker| matches!(it, Weaker::Memory | Weaker::Processes { .. });
+        let limits: Vec<String> = confined.weaker.iter().filter(is_limit).map(ToString::to_string).collect();
+        if !limits.is_empty() && self.memory.first_word_about_limits() {
+            self.say(format!("sandbox: {}", limits.join("; ")));
         }
     }
 

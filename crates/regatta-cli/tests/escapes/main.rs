@@ -6,6 +6,8 @@
 mod network;
 mod outside;
 mod program;
+mod races;
+mod resources;
 mod scene;
 mod stories;
 mod sys;
@@ -27,6 +29,9 @@ fn main() -> ExitCode {
         ["try", facts, who, ref ids @ ..] => program::try_all(Path::new(facts), who, ids),
         ["stay"] => stories::stay(),
         ["bomb"] => stories::bomb(),
+        ["eat", megabytes] => resources::eat(megabytes),
+        ["hoard"] => resources::hoard(),
+        ["swap", secrets] => races::swap(Path::new(secrets)),
         ["deep", levels] => stories::deep(levels),
         ["helper", ref what @ ..] => program::helper(what),
         ["as", id, program, ref args @ ..] => {
@@ -83,9 +88,12 @@ fn trials(levels: &[Setting]) -> Vec<Trial> {
         }
         for setting in [Setting::Full, Setting::Files].into_iter().filter(|it| levels.contains(it)) {
             let full = stories::FULL_STORIES.iter().filter(|_| setting == Setting::Full);
-            let once = stories::ONCE.iter().filter(|_| setting == Setting::Full && user == User::Ordinary);
-            let ordinary = stories::ORDINARY_STORIES.iter().filter(|_| user == User::Ordinary);
-            for (name, story) in stories::STORIES.iter().chain(full).chain(ordinary).chain(once) {
+            let once = stories::ONCE.iter().chain(resources::ONCE);
+            let once = once.filter(|_| setting == Setting::Full && user == User::Ordinary);
+            let ordinary = stories::ORDINARY_STORIES.iter().chain(races::STORIES);
+            let ordinary = ordinary.filter(|_| user == User::Ordinary);
+            let all = stories::STORIES.iter().chain(resources::STORIES);
+            for (name, story) in all.chain(full).chain(ordinary).chain(once) {
                 let name = format!("story::{}::{}::{name}", setting.name(), user.name());
                 trials.push(Trial::test(name, move || stories::tell(*story, user, setting)));
             }

@@ -5,22 +5,36 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::{ScratchRepo, program, script, write};
-use regatta_testkit::world::{World, task};
+use regatta_testkit::world::{World, let_go, task};
 use tempfile::TempDir;
 
 use crate::outside::{self, Bystander, Services, Trees};
 use crate::program::{Facts, Proof, SECRET, TRIES, mark, secrets_in, service_places};
 use crate::sys;
 
-const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");
+pub(crate) const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");
 
-/// The ordinary user of the tests: an id that no account has.
+/// The first ordinary user of the tests: an id that no account has. Each scene has its own, so that what one uses up
+/// is not missing in another.
 const ORDINARY: u32 = 61_234;
+static SCENES: AtomicU32 = AtomicU32::new(0);
 
 /// The name of the task that tries.
 const AGENT: &str = "escape";
+
+/// With this line an agent waits until it is let go on. A copied home would have a pipe of its own, so it is in the lane.
+pub(crate) const WAIT: &str = "mkfifo go-on; cat go-on >/dev/null; rm go-on";
+
+/// Lets an agent in this lane go on that waits.
+pub(crate) fn let_go_on(lane: &Path) {
+    let pipe = lane.join("go-on");
+    until("the agent waits", || pipe.exists().then_some(()));
+    let_go(&pipe);
+}
 
 /// Prints a line to standard error.
 #[expect(clippy::print_stderr, reason = "the program that an agent runs reports this way")]
@@ -102,6 +116,15 @@ impl Setting {
         }
     }
 
+    /// The value of `sandbox.mode`.
+    pub(crate) fn mode(self) -> &'static str {
+        match self {
+            Setting::Off => "off",
+            Setting::Files => "auto",
+            Setting::Full | Setting::FullOff | Setting::FullTrusted => "full",
+        }
+    }
+
     fn level(self) -> &'static str {
         match self {
             Setting::Off => "off",
@@ -109,6 +132,13 @@ impl Setting {
             Setting::Full | Setting::FullOff | Setting::FullTrusted => "full",
         }
     }
+}
+
+/// A world in this repository whose agents do not even see the directory around it.
+pub(crate) fn closed_world(repo: ScratchRepo) -> World {
+    let mut world = World::around(REGATTA, repo);
+    world.env("REGATTA_TEST_SANDBOX_WRITE", "");
+    world
 }
 
 fn is_root() -> bool {
@@ -147,7 +177,8 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(user: User, setting: Setting) -> Self {
-        let becomes = (user == User::Ordinary && is_root()).then_some(ORDINARY);
+        let becomes = (user == User::Ordinary && is_root())
+            .then(|| ORDINARY + SCENES.fetch_add(1, Ordering::Relaxed) % 1000);
         let dir = directory();
         let home = dir.path().canonicalize().unwrap();
         prepare_home(&home);
@@ -246,6 +277,11 @@ impl Scene {
     pub(crate) fn tries(&self, who: &str, ids: &[&str]) -> String {
         let facts = self.home.join("facts.json");
         format!("'{}' try '{}' {who} {}", self.escape().display(), facts.display(), ids.join(" "))
+    }
+
+    /// Lets the agent of this task go on.
+    pub(crate) fn let_go_on(&self, task: &str) {
+        let_go_on(&self.facts.lanes.join(task));
     }
 
     /// Gives one file to the user who runs Regatta.

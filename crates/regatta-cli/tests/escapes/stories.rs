@@ -351,7 +351,7 @@ fn processes_that_stay(user: User, setting: Setting) {
 }
 
 /// The processes of this scene that were to stay.
-fn staying(scene: &Scene) -> Vec<String> {
+pub(crate) fn staying(scene: &Scene) -> Vec<String> {
     let line = format!("{}\0stay\0", scene.escape().display());
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {

@@ -65,6 +65,7 @@ mod run_train;
 mod run_watch;
 mod salvage;
 mod sandbox;
+mod sandbox_repositories;
 mod screens;
 mod secrets;
 mod send;

@@ -23,6 +23,8 @@ pub struct Memory {
     lanes_to_retire: Arc<Mutex<BTreeSet<TaskId>>>,
     /// Whether the notice about a weaker sandbox was shown.
     told_of_sandbox: Arc<AtomicBool>,
+    /// Whether the notice about limits that do not hold was shown.
+    told_of_limits: Arc<AtomicBool>,
     /// Work of chains that waits for a person, by task and commit.
     told_of_guard: Arc<Mutex<BTreeSet<Guarded>>>,
 }
@@ -37,6 +39,11 @@ impl Memory {
     /// True once: for the first word about a weaker sandbox.
     pub(crate) fn first_word_about_sandbox(&self) -> bool {
         !self.told_of_sandbox.swap(true, Ordering::Relaxed)
+    }
+
+    /// True once: for the first word about limits of an attempt that do not hold here.
+    pub(crate) fn first_word_about_limits(&self) -> bool {
+        !self.told_of_limits.swap(true, Ordering::Relaxed)
     }
 
     /// Lanes of settled tasks that could not be removed in time.

@@ -15,6 +15,7 @@ use regatta_core::hex::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::beneath::copy_beneath;
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::clock;
@@ -66,6 +67,7 @@ impl Lanes {
         let index = self.work.scratch_path("radar-index");
         let captured = self.capture_at(lane, &head, quarantine, &index, last);
         fs::remove_file(&index).ok();
+        fs::remove_dir_all(files_of(&index)).ok();
         captured
     }
 
@@ -128,12 +130,15 @@ impl Lanes {
         uncommitted: &Uncommitted,
     ) -> Result<Oid, GitError> {
         let stores = self.stores_of(lane);
-        let command = || quarantine.beside(&self.work, &lane.path, index, &stores);
+        let files = files_of(index);
+        let left_out = copy_beneath(&lane.path, &files, &uncommitted.there)?;
+        let there: BTreeSet<PathBuf> = uncommitted.there.difference(&left_out).cloned().collect();
+        let gone: BTreeSet<PathBuf> = uncommitted.gone.union(&left_out).cloned().collect();
+        let command = || quarantine.beside(&self.work, &files, index, &stores);
         // Deletions come first and by force: a directory or a link may have replaced the file by now.
-        for (flags, paths) in [
-            (&["--force-remove"][..], &uncommitted.gone),
-            (&["--add", "--remove", "--replace"][..], &uncommitted.there),
-        ] {
+        for (flags, paths) in
+            [(&["--force-remove"][..], &gone), (&["--add", "--remove", "--replace"][..], &there)]
+        {
             let list: Vec<u8> =
                 paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
             if !list.is_empty() {
@@ -215,6 +220,11 @@ impl Uncommitted {
         let paths = self.gone.into_iter().chain(self.there).collect();
         Captured::Named { head: head.clone(), paths, why }
     }
+}
+
+/// Where the files that an index is made of are copied to.
+fn files_of(index: &Path) -> PathBuf {
+    index.with_extension("files")
 }
 
 /// The tag and the path of `? <path>` or `<tag> <mode> <oid> <stage> TAB <path>`. A directory is a nested repository.

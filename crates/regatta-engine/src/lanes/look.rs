@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::beneath::copy_beneath;
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
@@ -19,6 +20,7 @@ impl Lanes {
         let scratch = self.work.scratch_path("look");
         fs::create_dir_all(scratch.join("objects")).map_err(io("create", &scratch))?;
         let looked = self.diff_in(lane, against, style, &scratch);
+        self.work.drop_shadow(&scratch.join("files"));
         fs::remove_dir_all(&scratch).ok();
         looked
     }
@@ -40,10 +42,14 @@ impl Lanes {
             Ok(listed.split(|b| *b == 0).filter_map(listed_path).collect())
         };
         let brought_in = self.load_brought_in(&lane.task)?;
-        let gone = listed(&["--deleted"])?;
+        let mut gone = listed(&["--deleted"])?;
         let mut there = listed(&["--modified", "--others", "--exclude-standard"])?;
         there.extend(listed(&["--unmerged"])?);
         there.retain(|path| !gone.contains(path) && !is_marker(path) && !is_below(path, &brought_in));
+        let files = scratch.join("files");
+        let left_out = copy_beneath(&lane.path, &files, &there)?;
+        there.retain(|path| !left_out.contains(path));
+        gone.extend(left_out);
         // Deletions come first and by force: a directory or a link may have replaced the file by now.
         for (flags, paths) in
             [(&["--force-remove"][..], gone), (&["--add", "--remove", "--replace"][..], there)]
@@ -51,7 +57,7 @@ impl Lanes {
             let list: Vec<u8> =
                 paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
             if !list.is_empty() {
-                let command = self.command(lane, scratch)?.arg("update-index").args(flags);
+                let command = self.command_in(&files, lane, scratch)?.arg("update-index").args(flags);
                 command.args(["-z", "--stdin"]).stdin(list).bytes()?;
             }
         }
@@ -61,8 +67,13 @@ impl Lanes {
 
     /// A command on the lane's files with the copied index; new objects go to the temporary directory.
     fn command(&self, lane: &Lane, scratch: &Path) -> Result<GitCommand, GitError> {
+        self.command_in(&lane.path, lane, scratch)
+    }
+
+    /// The same on other files.
+    fn command_in(&self, files: &Path, lane: &Lane, scratch: &Path) -> Result<GitCommand, GitError> {
         let (index, objects) = (scratch.join("index"), scratch.join("objects"));
-        let place = CommandPlace { worktree: &lane.path, index: &index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: files, index: &index, objects: &objects, head: None };
         Ok(self
             .work
             .at_place(&place)?

@@ -10,6 +10,7 @@
 
 mod alone;
 mod assets;
+mod beneath;
 mod branch;
 mod bring_in;
 mod capture;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
 use tokio::sync::Notify;
@@ -21,29 +22,44 @@ struct Watcher {
 
 static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
 
+/// Where the user has no more watchers or watches, a file is looked at this often.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Wakes its holder after each change of one file, until dropped.
 pub(super) struct Wakeup {
-    watch: WatchDescriptor,
+    /// `None` where none can be had: an agent can use up all that its user may have.
+    watch: Option<WatchDescriptor>,
     changed: Arc<Notify>,
 }
 
 impl Wakeup {
     /// Once this returns, no change is missed.
     pub(super) fn watch(path: &Path) -> io::Result<Self> {
+        let changed = Arc::new(Notify::new());
+        let watch = match Self::watched(path, &changed) {
+            Err(error) if is_used_up(&error) => None,
+            watch => Some(watch?),
+        };
+        Ok(Self { watch, changed })
+    }
+
+    fn watched(path: &Path, changed: &Arc<Notify>) -> io::Result<WatchDescriptor> {
         let mut guard = lock();
         let watcher = match &mut *guard {
             Some(watcher) => watcher,
             none => none.insert(start()?),
         };
         let watch = watcher.watches.add(path, WatchMask::MODIFY)?;
-        let changed = Arc::new(Notify::new());
-        watcher.sleepers.entry(watch.clone()).or_default().push(Arc::clone(&changed));
-        Ok(Self { watch, changed })
+        watcher.sleepers.entry(watch.clone()).or_default().push(Arc::clone(changed));
+        Ok(watch)
     }
 
-    /// Resolves after a change since it last resolved. Cancel-safe.
+    /// Resolves after a change since it last resolved, or now and then. Cancel-safe.
     pub(super) async fn changed(&self) {
-        self.changed.notified().await;
+        match &self.watch {
+            Some(_) => self.changed.notified().await,
+            None => tokio::time::sleep(LOOK).await,
+        }
     }
 }
 
@@ -51,15 +67,22 @@ impl Drop for Wakeup {
     fn drop(&mut self) {
         let mut guard = lock();
         let Some(watcher) = &mut *guard else { return };
-        let Some(sleepers) = watcher.sleepers.get_mut(&self.watch) else { return };
+        let Some(watch) = &self.watch else { return };
+        let Some(sleepers) = watcher.sleepers.get_mut(watch) else { return };
         sleepers.retain(|sleeper| !Arc::ptr_eq(sleeper, &self.changed));
         // The kernel gives one watch per file to all who ask, so the last follower removes it.
         if sleepers.is_empty() {
-            watcher.sleepers.remove(&self.watch);
+            watcher.sleepers.remove(watch);
             // It fails if the file is gone, and its watch with it.
-            drop(watcher.watches.remove(self.watch.clone()));
+            drop(watcher.watches.remove(watch.clone()));
         }
     }
+}
+
+/// Whether there is a limit, and it is reached.
+fn is_used_up(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOSPC))
 }
 
 fn start() -> io::Result<Watcher> {

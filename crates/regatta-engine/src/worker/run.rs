@@ -135,6 +135,9 @@ impl Worker {
         self.note_stashes(site).await?;
         let shim = ctx.services.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
+        if let Some(confined) = shim.confined() {
+            ctx.tell_limits(confined);
+        }
         // Other agents print the id of a new conversation themselves.
         if resume || profile.kind == AgentKind::Claude {
             self.record.session = Some(session);

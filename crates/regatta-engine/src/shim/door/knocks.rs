@@ -27,7 +27,8 @@ pub(super) const MOST_WAITING: usize = 64;
 /// The directory, and those who knocked.
 pub(in crate::shim) struct Knocks {
     dir: OwnedFd,
-    events: OwnedFd,
+    /// `None` where the user has no more of them.
+    events: Option<OwnedFd>,
     waiting: VecDeque<String>,
     /// Events may have been lost, or the waiting list was full: the directory has to be read.
     look: bool,
@@ -46,16 +47,18 @@ impl Knocks {
         let dir = openat(CWD, dir, flags, Mode::empty())?;
         // By this a client knows that the door is served.
         flock(&dir, FlockOperation::NonBlockingLockExclusive)?;
-        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        // The directory that is open, whatever happens to its name.
-        inotify::add_watch(&events, by_fd(dir.as_fd()), WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
+        let events = match watched(&dir) {
+            // An agent can use up all that its user may have: then looking now and then has to suffice.
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOSPC) => None,
+            events => Some(events?),
+        };
         // What lies there already was put there before the watch.
         Ok(Self { dir, events, waiting: VecDeque::new(), look: true })
     }
 
-    /// Readable when a client has knocked.
-    pub(super) fn events(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+    /// Readable when a client has knocked. Without it the directory has to be looked at now and then.
+    pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.events.as_ref().map(AsFd::as_fd)
     }
 
     /// Whether a client is known to wait.
@@ -71,8 +74,13 @@ impl Knocks {
     /// Reads who knocked. Returns those for whom the waiting list has no room.
     pub(super) fn hear(&mut self) -> Vec<String> {
         let mut too_many = Vec::new();
+        let Some(events) = &self.events else {
+            self.look = false;
+            self.read_directory(&mut too_many);
+            return too_many;
+        };
         let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
-        let mut reader = inotify::Reader::new(&self.events, &mut buffer);
+        let mut reader = inotify::Reader::new(events, &mut buffer);
         loop {
             match reader.next() {
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => self.look = true,
@@ -155,6 +163,13 @@ impl Knocks {
         let flags = mode | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         Ok(openat(CWD, by_fd(place.as_fd()), flags, Mode::empty())?)
     }
+}
+
+/// Watches the directory that is open, whatever happens to its name.
+fn watched(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&events, by_fd(dir.as_fd()), WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
+    Ok(events)
 }
 
 /// A path to what is open.

@@ -36,6 +36,8 @@ const PROGRESS_A_MINUTE: usize = 60;
 const OTHERS_A_MINUTE: usize = 600;
 const MINUTE: Duration = Duration::from_secs(60);
 const CHUNK: usize = 64 * 1024;
+/// How often the directory is read where it cannot be watched.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What the thread is doing, for the shim.
 #[derive(Default)]
@@ -184,17 +186,18 @@ impl Serving {
         for reading in &self.reading {
             at_most(reading.left());
         }
+        let events = self.knocks.events();
+        if events.is_none() {
+            at_most(LOOK);
+        }
         let timeout = if self.knocks.is_behind() {
             Some(Timespec { tv_sec: 0, tv_nsec: 0 })
         } else {
             timeout.and_then(|time| Timespec::try_from(time + Duration::from_millis(1)).ok())
         };
-        let events = self.knocks.events();
-        let mut watched = vec![
-            PollFd::new(orders, PollFlags::IN),
-            PollFd::new(&events, PollFlags::IN),
-            PollFd::new(self.workers.bell(), PollFlags::IN),
-        ];
+        let mut watched =
+            vec![PollFd::new(orders, PollFlags::IN), PollFd::new(self.workers.bell(), PollFlags::IN)];
+        watched.extend(events.iter().map(|events| PollFd::new(events, PollFlags::IN)));
         watched.extend(self.reading.iter().map(|one| PollFd::new(&one.request, PollFlags::IN)));
         // An interrupted call is a wake-up like any other.
         let _ = poll(&mut watched, timeout.as_ref());
