@@ -757,6 +757,7 @@ fn a_task_is_added_to_a_registered_repository_from_anywhere() {
         }
       ],
       "doing": null,
+      "sandbox": null,
       "cost_usd": null,
       "under_test_since": null
     }
