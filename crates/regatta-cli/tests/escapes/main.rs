@@ -6,6 +6,7 @@
 mod network;
 mod outside;
 mod program;
+mod proxied;
 mod races;
 mod resources;
 mod scene;
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
         ["stay"] => stories::stay(),
         ["bomb"] => stories::bomb(),
         ["eat", megabytes] => resources::eat(megabytes),
+        ["proxied"] => proxied::inside_namespace(),
+        ["ask"] => proxied::ask(),
         ["hoard"] => resources::hoard(),
         ["swap", secrets] => races::swap(Path::new(secrets)),
         ["deep", levels] => stories::deep(levels),
@@ -68,7 +71,7 @@ const EITHER: &[&str] = &["67i"];
 const WITHOUT: &[&str] = &[
     "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17",
     "18", "19", "20", "21", "22", "23", "24", "25", "27", "28", "29b", "40", "41", "42", "43", "46", "46b",
-    "46c", "47", "48", "50", "52", "65", "71", "73",
+    "46c", "47", "48", "50", "52", "64b", "65", "66b", "71", "73",
 ];
 
 fn trials(levels: &[Setting]) -> Vec<Trial> {
@@ -88,7 +91,7 @@ fn trials(levels: &[Setting]) -> Vec<Trial> {
         }
         for setting in [Setting::Full, Setting::Files].into_iter().filter(|it| levels.contains(it)) {
             let full = stories::FULL_STORIES.iter().filter(|_| setting == Setting::Full);
-            let once = stories::ONCE.iter().chain(resources::ONCE);
+            let once = stories::ONCE.iter().chain(resources::ONCE).chain(proxied::ONCE);
             let once = once.filter(|_| setting == Setting::Full && user == User::Ordinary);
             let ordinary = stories::ORDINARY_STORIES.iter().chain(races::STORIES);
             let ordinary = ordinary.filter(|_| user == User::Ordinary);

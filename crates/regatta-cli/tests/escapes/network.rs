@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::program::Tried;
 
 /// Where the proxy listens inside.
-const PROXY: ([u8; 4], u16) = ([127, 0, 0, 1], 3128);
+pub(crate) const PROXY: ([u8; 4], u16) = ([127, 0, 0, 1], 3128);
 
-fn proxy() -> io::Result<TcpStream> {
+pub(crate) fn proxy() -> io::Result<TcpStream> {
     if !std::env::var("HTTPS_PROXY").is_ok_and(|proxy| proxy.contains("127.0.0.1:3128")) {
         return Err(io::Error::other("there is no proxy"));
     }

@@ -79,9 +79,28 @@ impl Services {
         });
     }
 
+    /// A program that acts for whoever connects; that it was reached is heard.
+    pub(crate) fn named(&self, name: &'static str, path: &Path) {
+        let listener = UnixListener::bind(path).unwrap();
+        self.listen(move |services| match listener.accept() {
+            Ok((stream, _)) => {
+                services.hear(format!("reached {name};").as_bytes());
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+                services.connected(stream);
+                true
+            }
+            Err(_) => false,
+        });
+    }
+
     /// On a port of loopback; answers requests as a server would.
     pub(crate) fn tcp(&self) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        self.tcp_at("127.0.0.1", 0)
+    }
+
+    /// The same at an address of this machine.
+    pub(crate) fn tcp_at(&self, address: &str, port: u16) -> u16 {
+        let listener = TcpListener::bind((address, port)).unwrap();
         let port = listener.local_addr().unwrap().port();
         self.listen(move |services| match listener.accept() {
             Ok((mut stream, _)) => {
@@ -114,7 +133,12 @@ impl Services {
     }
 
     pub(crate) fn udp(&self) -> u16 {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        self.udp_at("127.0.0.1", 0)
+    }
+
+    /// The same at an address of this machine.
+    pub(crate) fn udp_at(&self, address: &str, port: u16) -> u16 {
+        let socket = UdpSocket::bind((address, port)).unwrap();
         let port = socket.local_addr().unwrap().port();
         self.listen(move |services| {
             let mut bytes = [0; 4096];

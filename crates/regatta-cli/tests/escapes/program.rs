@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) stream: PathBuf,
     pub(crate) stream_in_run: Option<PathBuf>,
     pub(crate) datagram: PathBuf,
+    /// A directory with the sockets of the user's bus, of systemd and of docker.
+    pub(crate) desktop: PathBuf,
     /// A terminal that belongs to no process of the attempt.
     pub(crate) terminal: PathBuf,
     pub(crate) abstract_name: String,
@@ -63,6 +65,8 @@ pub(crate) enum Proof {
     Secret(&'static [&'static str]),
     /// A service outside got its mark.
     Heard,
+    /// This service outside was reached.
+    Reached(&'static str),
     /// A process outside has ended: the number of the victim.
     Ended(usize),
     /// One of these is different.
@@ -259,6 +263,8 @@ pub(crate) const TRIES: &[Try] = &[
     }),
     one("77", "take a descriptor of the first process", Proof::Claim, |_, _| first_process()),
     one("64", "leave something for cron and systemd", Proof::Mark, services),
+    one("64b", "have systemd-run, loginctl or dbus-send act", Proof::Reached("bus"), |f, _| by_bus(f)),
+    one("64c", "leave a job with crontab or at", Proof::Mark, jobs),
     one("65", "find the desktop in the environment", Proof::Secret(&["desktop"]), |_, _| {
         Ok(std::env::vars()
             .map(|(name, value)| format!("{name}={value} "))
@@ -266,6 +272,11 @@ pub(crate) const TRIES: &[Try] = &[
             .collect())
     }),
     one("66", "talk to docker, systemd and the bus", Proof::Claim, |f, _| engines(f)),
+    one("66b", "have docker run a container", Proof::Heard, |f, m| {
+        let body = format!("{{\"Image\":\"x\",\"Cmd\":[\"{m}\"],\"HostConfig\":{{\"Binds\":[\"/:/h\"]}}}}");
+        let head = format!("POST /containers/create HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
+        UnixStream::connect(f.desktop.join("docker.sock"))?.write_all((head + &body).as_bytes()).map(done)
+    }),
     one("71", "find Regatta's token or its store", Proof::Claim, |_, _| {
         let names = ["REGATTA_TOKEN", "REGATTA_STORE", "KUBECONFIG", "DOCKER_HOST", "SSH_AUTH_SOCK"];
         let found: Vec<&str> = names.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
@@ -526,6 +537,36 @@ fn services(facts: &Facts, mark: &str) -> Tried {
         tried = append(&place, mark).or(tried);
     }
     tried
+}
+
+/// Programs that ask others to start something, and a connection without them.
+fn by_bus(facts: &Facts) -> Tried {
+    let bus = facts.desktop.join("bus");
+    let address = format!("unix:path={}", bus.display());
+    for words in [
+        &["systemd-run", "--user", "--no-block", "true"][..],
+        &["loginctl", "enable-linger"],
+        &["dbus-send", "--session", "--dest=org.freedesktop.systemd1", "/", "a.b.c"],
+    ] {
+        let mut command = Command::new("timeout");
+        command.arg("1").args(words).env("DBUS_SESSION_BUS_ADDRESS", &address);
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", &address).env("XDG_RUNTIME_DIR", &facts.desktop);
+        // Those that are not installed are not tried.
+        let _ = command.output();
+    }
+    UnixStream::connect(&bus).map(|_| done(()))
+}
+
+/// The programs with which a user leaves jobs, where they are installed.
+fn jobs(facts: &Facts, mark: &str) -> Tried {
+    if !facts.confined {
+        return Err(io::Error::other("not tried"));
+    }
+    let text = format!(
+        "echo '@reboot true # {mark}' | timeout 2 crontab -; echo 'true # {mark}' | timeout 2 at now + 1 year"
+    );
+    let output = Command::new("sh").args(["-c", &text]).output()?;
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")))
 }
 
 /// Sockets of programs that act for others.

@@ -382,6 +382,11 @@ impl Scene {
                 found.map(|secret| format!("it read {secret}"))
             }
             Proof::Heard => self.services.heard().contains(&mark).then(|| "a service heard it".to_owned()),
+            Proof::Reached(name) => self
+                .services
+                .heard()
+                .contains(&format!("reached {name};"))
+                .then(|| format!("{name} was reached")),
             Proof::Ended(n) => {
                 self.bystanders[n + 1].has_ended().then(|| "it ended a process outside".to_owned())
             }
@@ -400,6 +405,7 @@ impl Scene {
         places.extend([self.facts.other_lane.clone(), self.facts.other_admin.clone()]);
         places.extend(["regatta.db", "planted"].map(|name| self.facts.project.join(".regatta").join(name)));
         places.push(self.facts.project.with_file_name("beside"));
+        places.extend(["/var/spool/cron", "/var/spool/at"].map(PathBuf::from));
         for dir in [&self.home, &self.facts.project, &self.facts.project.join(".git")] {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
             let own =
@@ -517,6 +523,11 @@ fn facts(
     });
     stream_in_run.iter().for_each(|path| services.unix(path));
     services.abstract_unix(unique);
+    let desktop = run_dir.map_or_else(|| home.join("run"), Path::to_owned);
+    fs::create_dir_all(desktop.join("systemd")).unwrap();
+    for (service, socket) in [("bus", "bus"), ("bus", "systemd/private"), ("docker", "docker.sock")] {
+        services.named(service, &desktop.join(socket));
+    }
     let (shm, tmp) = (PathBuf::from(format!("/dev/shm/{unique}")), PathBuf::from(format!("/tmp/{unique}")));
     write(&shm, format!("{SECRET}shm\n"));
     write(&tmp, format!("{SECRET}tmp\n"));
@@ -546,6 +557,7 @@ fn facts(
         stream,
         stream_in_run,
         datagram,
+        desktop,
         terminal: services.terminal(becomes),
         abstract_name: unique.to_owned(),
         tcp,

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::outside;
 use crate::program::{SECRET, mark, secrets_in};
-use crate::scene::{Scene, Setting, User};
+use crate::scene::{Scene, Setting, User, WAIT};
 
 /// A story: its name, what happens.
 pub(crate) type Story = (&'static str, fn(User, Setting));
@@ -451,20 +451,53 @@ fn setup_check_and_gate(user: User, setting: Setting) {
     assert_eq!(read, Vec::<String>::new());
 }
 
+/// Neither its lane nor anything else is changed by it, and nothing lands.
 fn a_task_that_only_reads(user: User, setting: Setting) {
     let scene = Scene::new(user, setting);
-    let body = "d=$(git rev-parse --git-dir)\necho escaped >written; echo escaped >>README.md; echo escaped >$d/written\n\
-                rm -f README.md; git commit --allow-empty -qm x; chmod 777 .; ls -la . $d; cat README.md";
-    let head = "defaults: { agent: sh, max_attempts: 1 }";
-    let plan = scene.world.plan_with(head, &task("reader", "read_only: true", body));
-    scene.own(&plan);
-    let ran = scene.world.run(&plan, &["--no-dashboard"]);
-    let said = scene.world.regatta(["logs", "reader"]).stdout;
-    assert!(
-        !said.contains("written\n") || said.contains("Permission denied") || said.contains("Read-only"),
-        "{said}"
+    let body = format!(
+        "echo lane=$PWD; d=$(git rev-parse --git-dir)\n\
+         echo escaped >written; echo escaped >>README.md; echo escaped >$d/written; mkdir made; ln -s / link\n\
+         rm -f README.md; mv README.md moved; git commit --allow-empty -qm x; git checkout -q -b x; git stash\n\
+         ls -la . $d; cat README.md\ncd $TMPDIR; {WAIT}\nexit 1"
     );
-    assert!(said.contains("hello"), "README.md is as it was: {said}\n{}", ran.shown());
+    let head = "defaults: { agent: sh, max_attempts: 1 }";
+    let before = scene.git(&scene.facts.project, &["rev-parse", "main"]).unwrap();
+    let plan = scene.world.plan_with(head, &task("reader", "read_only: true", &body));
+    scene.own(&plan);
+    let run = scene.world.start(&plan, &["--no-dashboard"]);
+    // While it is there: what the agent sees is not what decides.
+    let lane = |said: &str| {
+        said.lines().find_map(|line| line.split_once("lane=")).map(|(_, path)| tree(Path::new(path)))
+    };
+    let looked = regatta_testkit::daemon::until("it has tried", || {
+        let said = scene.world.regatta(["logs", "reader"]).stdout;
+        lane(&said).filter(|_| said.contains("hello")).map(|seen| (seen, said))
+    });
+    let (seen, said) = looked;
+    crate::scene::let_go_on(&scene.facts.lanes.join(".box/reader/1/tmp"));
+    let ran = run.wait();
+    let names: Vec<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.contains(&"README.md"), "{names:?}: {said}");
+    for name in ["written", "made", "link", "moved"] {
+        assert!(!names.contains(&name), "{name} is in the lane: {said}");
+    }
+    let readme = seen.iter().find(|(name, _)| name == "README.md").map(|(_, text)| text.as_str());
+    assert_eq!(readme, Some("hello\n"), "{said}");
+    assert_eq!(scene.git(&scene.facts.project, &["rev-parse", "main"]).unwrap(), before, "{}", ran.shown());
+    let refs = scene.git(&scene.facts.project, &["for-each-ref", "--format=%(refname) %(subject)"]).unwrap();
+    assert!(!refs.lines().any(|line| line.contains("reader") && line.ends_with(" x")), "{refs}");
+    assert!(reasons(&scene, "reader").starts_with("failed"), "{}", reasons(&scene, "reader"));
+}
+
+/// The files of a directory, with their content.
+fn tree(dir: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, fs::read_to_string(entry.path()).unwrap_or_default())
+        })
+        .collect()
 }
 
 /// Settings with which there would be no sandbox are refused with a sentence.
