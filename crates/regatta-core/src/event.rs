@@ -7,7 +7,7 @@ use crate::failure::FailureClass;
 use crate::id::TaskId;
 use crate::oid::Oid;
 use crate::radar::Other;
-use crate::state::{BlockReason, ParkReason};
+use crate::state::{BlockReason, ParkReason, StateName};
 use crate::suspicion::Sign;
 use crate::time::Timestamp;
 use crate::train::LandStep;
@@ -144,7 +144,13 @@ pub enum EventBody {
         detail: String,
     },
     /// A dependency failed or was cancelled.
-    Skipped { dependency: TaskId },
+    Skipped {
+        /// The first one.
+        dependency: TaskId,
+        /// How that one ended; `None` in records of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        was: Option<StateName>,
+    },
     /// The dependency that caused the skip is available again.
     Rearmed,
     /// It was cancelled.

@@ -59,6 +59,16 @@ impl Exit {
         Exit::NeverStarted { error: error.into(), by_sandbox: false }
     }
 
+    /// The same as a predicate, to follow the name of a program: `was killed by signal 9`.
+    pub fn predicate(&self) -> String {
+        match self {
+            Exit::Exited { .. } => format!("ended with {self}"),
+            Exit::Signalled { .. } | Exit::Stopped { .. } | Exit::Lost => format!("was {self}"),
+            Exit::TimedOut { limit } => format!("reached its {limit}"),
+            Exit::NeverStarted { .. } => self.to_string(),
+        }
+    }
+
     /// True for a plain exit with status 0.
     pub fn success(&self) -> bool {
         matches!(self, Exit::Exited { code: 0 })

@@ -124,16 +124,18 @@ impl Proposal {
     }
 }
 
-/// Mistakes as a list, for the agent or user who corrects them.
+/// Mistakes in one line, for the agent or user who corrects them. Several are numbered.
 pub fn listed(mistakes: &[String]) -> String {
-    let mut text = String::new();
-    for mistake in mistakes.iter().take(MOST_MISTAKES) {
-        let _ = write!(text, "\n- {mistake}");
+    if let [only] = mistakes {
+        return only.clone();
     }
+    let mut parts: Vec<String> = (mistakes.iter().take(MOST_MISTAKES).enumerate())
+        .map(|(n, mistake)| format!("({}) {mistake}", n + 1))
+        .collect();
     if mistakes.len() > MOST_MISTAKES {
-        let _ = write!(text, "\n- and {} more", mistakes.len() - MOST_MISTAKES);
+        parts.push(format!("and {} more", mistakes.len() - MOST_MISTAKES));
     }
-    text
+    parts.join("; ")
 }
 
 fn spoken(mistake: &Diagnostic) -> String {

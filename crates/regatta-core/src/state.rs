@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::id::TaskId;
 use crate::oid::Oid;
 use crate::time::Timestamp;
+use crate::train::HeldBy;
 
 pub use name::{StateName, UnknownState};
 
@@ -54,6 +55,9 @@ pub enum TaskState {
         /// What it waits for, if it cannot land now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waiting: Option<String>,
+        /// The kind of what it waits for.
+        #[serde(default, skip_serializing_if = "HeldBy::is_other")]
+        held_by: HeldBy,
     },
     /// Good, with nothing to land.
     Done {
@@ -84,7 +88,13 @@ pub enum TaskState {
         by: String,
     },
     /// A dependency failed or was cancelled.
-    Skipped { dependency: TaskId },
+    Skipped {
+        /// The first one.
+        dependency: TaskId,
+        /// How that one ended; `None` in records of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        was: Option<StateName>,
+    },
     /// Waiting for a time; no attempt was charged.
     Parked {
         /// The time it waits for.
@@ -243,12 +253,24 @@ impl TaskState {
         match self {
             TaskState::Failed { why } => Some(why.clone()),
             TaskState::Cancelled { by } => Some(format!("by {by}")),
-            TaskState::Skipped { dependency } => Some(format!("dependency {dependency}")),
+            TaskState::Skipped { dependency, was } => {
+                Some(format!("its dependency {dependency} {}", how_it_ended(*was)))
+            }
             TaskState::Parked { why, detail, .. } => Some(format!("{}: {detail}", why.as_str())),
             TaskState::Blocked { reason, detail } => Some(format!("{reason}: {detail}")),
             TaskState::Landing { waiting, .. } => waiting.clone(),
             _ => None,
         }
+    }
+}
+
+/// How a dependency ended that keeps others from starting, to follow its id.
+pub fn how_it_ended(was: Option<StateName>) -> &'static str {
+    match was {
+        Some(StateName::Failed) => "failed",
+        Some(StateName::Cancelled) => "was cancelled",
+        Some(StateName::Skipped) => "was skipped",
+        _ => "did not succeed",
     }
 }
 
@@ -331,6 +353,9 @@ pub enum Change {
     Wait {
         /// What it waits for.
         why: String,
+        /// The kind of that.
+        #[serde(default, skip_serializing_if = "HeldBy::is_other")]
+        held_by: HeldBy,
     },
     /// The train can move this car again.
     Proceed,
@@ -342,7 +367,13 @@ pub enum Change {
         target: Option<String>,
     },
     /// A dependency failed or was cancelled.
-    Skip { dependency: TaskId },
+    Skip {
+        /// The first one.
+        dependency: TaskId,
+        /// How that one ended; `None` in records of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        was: Option<StateName>,
+    },
     /// The dependency is available again.
     Rearm,
     /// Cancel it.
@@ -426,15 +457,15 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             S::Pending { not_before: *not_before }
         }
         (S::Judging { attempt, .. }, Change::Approve { head }) => {
-            S::Landing { attempt: *attempt, head: head.clone(), waiting: None }
+            S::Landing { attempt: *attempt, head: head.clone(), waiting: None, held_by: HeldBy::Other }
         }
         (
             S::Done { .. }
             | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests | BlockReason::Policy, .. },
             Change::Board { attempt, head },
-        ) => S::Landing { attempt: *attempt, head: head.clone(), waiting: None },
+        ) => S::Landing { attempt: *attempt, head: head.clone(), waiting: None, held_by: HeldBy::Other },
         (S::Blocked { reason: BlockReason::Verdict, .. }, Change::Accept { attempt, head }) => {
-            S::Landing { attempt: *attempt, head: head.clone(), waiting: None }
+            S::Landing { attempt: *attempt, head: head.clone(), waiting: None, held_by: HeldBy::Other }
         }
         (S::Landing { .. }, Change::Bounce) => S::pending(),
         (S::Judging { attempt, .. }, Change::Finish { head }) => {
@@ -449,21 +480,25 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             S::Blocked { reason: *reason, detail: detail.clone() }
         }
         (S::Pending { not_before: Some(_) } | S::Parked { .. }, Change::Due) => S::pending(),
-        (S::Landing { head, .. }, Change::Wait { why }) => S::Landing {
+        (S::Landing { head, .. }, Change::Wait { why, held_by }) => S::Landing {
             attempt: attempt.ok_or_else(refused)?,
             head: head.clone(),
             waiting: Some(why.clone()),
+            held_by: *held_by,
         },
-        (S::Landing { head, .. }, Change::Proceed) => {
-            S::Landing { attempt: attempt.ok_or_else(refused)?, head: head.clone(), waiting: None }
-        }
+        (S::Landing { head, .. }, Change::Proceed) => S::Landing {
+            attempt: attempt.ok_or_else(refused)?,
+            head: head.clone(),
+            waiting: None,
+            held_by: HeldBy::Other,
+        },
         (S::Landing { .. }, Change::Land { commit, target }) => S::Landed {
             attempt: attempt.ok_or_else(refused)?,
             commit: commit.clone(),
             target: target.clone(),
         },
-        (S::Pending { .. } | S::Parked { .. }, Change::Skip { dependency }) => {
-            S::Skipped { dependency: dependency.clone() }
+        (S::Pending { .. } | S::Parked { .. }, Change::Skip { dependency, was }) => {
+            S::Skipped { dependency: dependency.clone(), was: *was }
         }
         (S::Skipped { .. }, Change::Rearm) => S::pending(),
         (

@@ -138,7 +138,7 @@ pub(crate) fn unfit(task: &TaskRecord, cannot: &str) -> Refusal {
     };
     let refusal = Refusal::refused(message).about(task);
     match &task.state {
-        TaskState::Skipped { dependency } => {
+        TaskState::Skipped { dependency, .. } => {
             refusal.hinted(format!("`regatta requeue {dependency}` brings it back with what it needs"))
         }
         _ => refusal.offering(id, next::next(task, true).acts.iter().copied()),

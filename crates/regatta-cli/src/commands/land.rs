@@ -90,12 +90,12 @@ fn resume(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         ui.document(&by_name(&ResumedDocument { stopped, target, tip }));
         return Ok(Exit::Ok);
     }
-    ui.note(match &stopped {
+    ui.line(match &stopped {
         None => format!("the train of {target} has not stopped"),
         Some(_) => format!("the train continues from {target} as it is, at {}", tip.short()),
     });
     if !lost.is_empty() {
-        ui.note(format!("no longer on {target}: {}", lost.join(", ")));
+        ui.line(format!("no longer on {target}: {}", lost.join(", ")));
     }
     Ok(Exit::Ok)
 }

@@ -343,12 +343,17 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, request: &ForegroundRe
     if let Some(path) = &request.report {
         ui.line(format!("report: {}", path.display()));
     }
-    if ended != Ended::Settled || !report.is_good() {
-        ui.note(format!(
-            "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` retries",
-            ui.paint(Style::Busy, "hint:"),
-            request.names()
-        ));
+    let again = format!("`regatta run --resume {}`", request.names());
+    let hint = match ended {
+        Ended::Settled if report.is_good() => None,
+        Ended::Settled => {
+            Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))
+        }
+        Ended::Interrupted => Some(format!("{again} continues")),
+        Ended::Left => Some(format!("the agents keep running; {again} continues with them")),
+    };
+    if let Some(hint) = hint {
+        ui.note(format!("{} {hint}", ui.paint(Style::Busy, "hint:")));
     }
     let _ = std::io::stdout().flush();
 }

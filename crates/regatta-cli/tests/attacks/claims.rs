@@ -59,7 +59,7 @@ fn costs_that_cannot_be_change_no_budget_and_are_told() {
     done
 
     ✓ finished · 100 tokens in, 1 out
-    ✕ warning: the agent reported an implausible cost (-500); it is ignored
+    ⚠ warning: the agent reported an implausible cost (-500); it is ignored
     --- stderr
     ■ attempt 1: exit 0 · TIME · verdict pass: Did it
     ✓ a  do it
@@ -79,7 +79,7 @@ fn costs_that_cannot_be_change_no_budget_and_are_told() {
     done
 
     ✓ finished · 100 tokens in, 1 out
-    ✕ warning: the agent reported an implausible cost (1e308); it is ignored
+    ⚠ warning: the agent reported an implausible cost (1e308); it is ignored
     --- stderr
     ■ attempt 1: exit 0 · TIME · verdict pass: Did it
     ✓ a  do it
@@ -99,7 +99,7 @@ fn costs_that_cannot_be_change_no_budget_and_are_told() {
     done
 
     ✓ finished · $0.2500 · 0 tokens in, 1 out
-    ✕ warning: the agent reported an implausible number of tokens (HASH); it is ignored
+    ⚠ warning: the agent reported an implausible number of tokens (HASH); it is ignored
     --- stderr
     ■ attempt 1: exit 0 · TIME · verdict pass: Did it
     ");

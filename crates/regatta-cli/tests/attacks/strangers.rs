@@ -117,7 +117,7 @@ fn doctor_runs_no_program_of_the_repository() {
     // Even the user's own settings count: a landing may have changed the file that they name.
     world.config("agents: { claude: { exe: ./evil.sh } }\n");
     let found = told(&world.regatta(["doctor", "--json"]).json(), "agent");
-    insta::assert_snapshot!(found.lines().next().unwrap(), @"warning: claude (default): DIR/repo/./evil.sh was not run: it lies inside the repository");
+    insta::assert_snapshot!(found.lines().next().unwrap(), @"warning: claude (default): DIR/repo/evil.sh was not run: it lies inside the repository");
     assert!(!proof.exists());
 }
 

@@ -109,7 +109,7 @@ fn a_lock_on_the_target_that_is_not_ours_is_named_and_respected() {
     world.assert_states(["a landing"]);
     insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
     ◐ a  echo line >x.txt
-    state     landing: run `git update-ref -m regatta: land a --stdin -z`: DIR/repo/.git/refs/heads/main.lock is locked by another git process, or was left by one that was killed; if no git is running here, remove it: rm DIR/repo/.git/refs/heads/main.lock (TIME ago)
+    state     landing: DIR/repo/.git/refs/heads/main.lock is locked by another git process, or was left by one that was killed; if no git is running here, remove it: rm DIR/repo/.git/refs/heads/main.lock (TIME ago)
     agent     sh
     from      DIR/plan.md:6
     lane      DIR/repo.lanes/a
@@ -117,7 +117,7 @@ fn a_lock_on_the_target_that_is_not_ours_is_named_and_respected() {
               - exit-code says pass
               - 1 file changed, tree HASH
               - commit HASH
-    next      make way for it (run `git update-ref -m regatta: land a --stdin -z`: DIR/repo/.git/refs/heads/main.lock is locked by another git process, or was left by one that was killed; if no git is running here, remove it: rm DIR/repo/.git/refs/heads/main.lock; `git stash -u` takes untracked files too), then `regatta land a` lands it; a daemon or a run that is alive does so by itself
+    next      wait for the other git process, or close it; if none is running, remove its lock, then `regatta land a` lands it; a running daemon or run does so by itself
     ");
     insta::assert_snapshot!(told(&world.regatta(["doctor", "--fix", "--json"]).json(), "lock"), @"
     warning: a lock of git is left over, and no process holds it: DIR/repo/.git/refs/heads/main.lock

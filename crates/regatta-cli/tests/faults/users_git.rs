@@ -280,8 +280,6 @@ fn a_target_that_is_deleted_or_renamed_stops_the_train() {
     world.repo().git(["branch", "-m", "main", "trunk"]);
     insta::assert_snapshot!(world.regatta(["land", "b"]).shown(), @"
     b waits in the train: the branch main is gone: deleted or renamed; `git branch main HASH` brings it back
-    --- stderr
-    the branch main is gone: deleted or renamed; `git branch main HASH` brings it back
     --- exit 1
     ");
     insta::assert_snapshot!(world.regatta(["land", "status"]).shown(), @"
@@ -316,8 +314,6 @@ fn a_target_that_was_reset_stops_the_train_until_its_user_says_so() {
     let tip = world.repo().rev("main");
     insta::assert_snapshot!(world.regatta(["land", "b"]).shown(), @"
     b waits in the train: main no longer has what landed on it: it was at HASH and is at HASH without a; `regatta land resume` continues from there, `git merge HASH` brings it back
-    --- stderr
-    main no longer has what landed on it: it was at HASH and is at HASH without a; `regatta land resume` continues from there, `git merge HASH` brings it back
     --- exit 1
     ");
     assert_eq!(world.repo().rev("main"), tip);
@@ -338,7 +334,6 @@ fn a_target_that_was_reset_stops_the_train_until_its_user_says_so() {
       hint: restore the branch, or accept it as it is: regatta land resume
     ");
     insta::assert_snapshot!(world.regatta(["land", "resume"]).shown(), @"
-    --- stderr
     the train continues from main as it is, at HASH
     no longer on main: a
     ");
@@ -368,11 +363,11 @@ fn a_gate_that_somebody_kills_is_run_again_and_says_nothing_about_the_car() {
     insta::assert_snapshot!(world.run(&world.plan(&one("b")), &[]).shown(), @"
     test → main: 1 task
         TIME b  agent started, process PID
-        TIME b  waits to land: killed 3 times in a row, out of memory? the gate `kill -9 $$` ended with killed by signal 9 on HASH (full output: .regatta/gates/HASH)
+        TIME b  waits to land: killed 3 times in a row, out of memory? the gate `kill -9 $$` was killed by signal 9 on HASH (full output: .regatta/gates/HASH)
 
     ◐ b landing
 
-    ◐ b landing: killed 3 times in a row, out of memory? the gate `kill -9 $$` ended with killed by signal 9 on HASH (full output: .regatta/gates/HASH)
+    ◐ b landing: killed 3 times in a row, out of memory? the gate `kill -9 $$` was killed by signal 9 on HASH (full output: .regatta/gates/HASH)
     1 landing in TIME on main
     --- stderr
     regatta.yaml changed by you, and trusted: land.test_command

@@ -46,8 +46,8 @@ fn what_a_person_accepts_lands_with_their_name() {
     insta::assert_snapshot!(world.regatta(["land", "--accept", "a"]).shown(), @"a landed on main as HASH");
     assert_eq!(world.landed("x.txt").as_deref(), Some("x\n"));
     let message = world.repo().git(["log", "-1", "--format=%B", "main"]);
-    insta::assert_snapshot!(regatta_testkit::shown::shown(&message), @"
-    feat(a): no verdict was found (verdict_adapter chain); finish with `reg…
+    insta::assert_snapshot!(regatta_testkit::shown::shown(&message), @r"
+    feat(a): write x.txt x\n
 
     Regatta-Task: a
     Regatta-Attempt: 1
@@ -63,8 +63,8 @@ fn what_a_person_accepts_lands_with_their_name() {
      6  DATE CLOCK  a#1  work kept as refs/regatta/salvage/a/1: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
      7  DATE CLOCK  a#1  verdict unknown: no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
      8  DATE CLOCK  a#1  blocked (verdict): no verdict was found (verdict_adapter chain); finish with `regatta done --verdict pass --summary …`
-     9  DATE CLOCK  a#1  approved, joins the train with HASH
-    10  DATE CLOCK  a#1  accepted by ada despite its verdict
+     9  DATE CLOCK  a#1  accepted by ada despite its verdict
+    10  DATE CLOCK  a#1  approved, joins the train with HASH
     11  DATE CLOCK  a#1  landing on main at HASH
     12  DATE CLOCK  a#1  candidate HASH: no gate
     13  DATE CLOCK  a#1  landed on main as HASH

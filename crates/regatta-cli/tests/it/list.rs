@@ -14,7 +14,7 @@ fn tasks_are_listed_with_state_agent_and_reason() {
     ✓ good    landed   1    sim  TIME ago  $0.25  Do something good
     ✓ script  landed   1    sh  TIME ago  Run a script
     ✕ broken  failed   1    sim  TIME ago  Cannot succeed     the agent reported block: The oven is cold
-    – after   skipped  0    sim  TIME ago  Never comes        dependency broken
+    – after   skipped  0    sim  TIME ago  Never comes        its dependency broken failed
     ");
 }
 

@@ -270,7 +270,7 @@ fn a_command_that_hangs_is_ended_with_its_tree_and_one_that_fails_is_said() {
     lines.sort_unstable();
     insta::assert_snapshot!(shown(&lines.join("\n")), @"
     notify: 1 not sent to sh in time; the next run or daemon of this project sends them
-    notify: a landed was not sent to no-such-program-anywhere: no-such-program-anywhere: No such file or directory (os error 2)
+    notify: a landed was not sent to no-such-program-anywhere: No such file or directory (os error 2)
     notify: a landed was not sent to sh: exit 4: no such thing
     ");
     world.assert_no_process();

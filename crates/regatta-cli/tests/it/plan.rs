@@ -144,9 +144,9 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     insta::assert_snapshot!(scene.world.regatta(["plan", "Greet people"]).shown(), @r#"
     PLAN-001 → main: 1 task
         TIME PLAN-001  agent started, process PID
-        TIME PLAN-001  will be retried (work): the answer is not a usable plan: - the answer contains no JSON object; the plan must be one, at the end of the answer
+        TIME PLAN-001  will be retried (work): the answer is not a usable plan: the answer contains no JSON object; the plan must be one, at the end of the answer
         TIME PLAN-001 #2  agent started, process PID
-        TIME PLAN-001 #2  will be retried (work): the answer is not a usable plan: - tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
+        TIME PLAN-001 #2  will be retried (work): the answer is not a usable plan: tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
         TIME PLAN-001 #3  agent started, process PID
         TIME PLAN-001 #3  done
     PLAN-001 proposed: Greet people
@@ -162,8 +162,7 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     insta::assert_snapshot!(second, @"
     Your task (PLAN-001) is not finished: this is attempt 2.
 
-    Attempt 1 did not succeed: the answer is not a usable plan:
-    - the answer contains no JSON object; the plan must be one, at the end of the answer
+    Attempt 1 did not succeed: the answer is not a usable plan: the answer contains no JSON object; the plan must be one, at the end of the answer
 
     What that attempt left is still in this working directory. Fix it and finish the task.
 
@@ -172,8 +171,7 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     insta::assert_snapshot!(third, @r#"
     Your task (PLAN-001) is not finished: this is attempt 3.
 
-    Attempt 2 did not succeed: the answer is not a usable plan:
-    - tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
+    Attempt 2 did not succeed: the answer is not a usable plan: tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
 
     What that attempt left is still in this working directory. Fix it and finish the task.
 
@@ -199,11 +197,10 @@ fn nonsense_for_ever_is_blocked_and_nothing_is_guessed() {
     insta::assert_snapshot!(world.regatta(["plan", "Greet people"]).shown(), @r#"
     PLAN-001 → main: 1 task
         TIME PLAN-001  agent started, process PID
-        TIME PLAN-001  will be retried (work): the answer is not a usable plan: - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
+        TIME PLAN-001  will be retried (work): the answer is not a usable plan: tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
         TIME PLAN-001 #2  agent started, process PID
-        TIME PLAN-001 #2  blocked (verdict): the answer is not a usable plan: - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
-    PLAN-001 failed (its planner is blocked: verdict: the answer is not a usable plan:
-    - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them): Greet people
+        TIME PLAN-001 #2  blocked (verdict): the answer is not a usable plan: tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
+    PLAN-001 failed (its planner is blocked: verdict: the answer is not a usable plan: tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them): Greet people
     `regatta logs PLAN-001` shows what its planner said, `regatta retry PLAN-001` tries again
     --- exit 1
     "#);
@@ -211,8 +208,7 @@ fn nonsense_for_ever_is_blocked_and_nothing_is_guessed() {
     assert_eq!(world.attempts("PLAN-001"), (2, 2));
     insta::assert_snapshot!(world.regatta(["approve", "PLAN-001"]).shown(), @r#"
     --- stderr
-    error: PLAN-001 is failed, so it cannot be approved: its planner is blocked: verdict: the answer is not a usable plan:
-    - tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
+    error: PLAN-001 is failed, so it cannot be approved: its planner is blocked: verdict: the answer is not a usable plan: tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow means "needs"; remove one of them
     hint: `regatta plan show PLAN-001` shows it
     --- exit 6
     "#);

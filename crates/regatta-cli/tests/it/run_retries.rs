@@ -98,8 +98,8 @@ fn used_up_attempts_fail_the_task_and_skip_who_depends_on_it() {
     ✓ other landed HASH
 
     ✕ bad failed: the agent failed (exit 1)
-    – child skipped: dependency bad
-    – grandchild skipped: dependency child
+    – child skipped: its dependency bad failed
+    – grandchild skipped: its dependency child was skipped
     1 failed, 1 landed, 2 skipped in TIME on main
     ");
     world.assert_states(["bad failed", "child skipped", "grandchild skipped", "other landed"]);

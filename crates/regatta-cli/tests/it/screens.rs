@@ -49,7 +49,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ✕ broken failed                          failed: the agent failed (exit 3)
     ● waiter running  TIME  hello from the lane
     ○ next   pending                         waits for waiter
-    – never  skipped                         skipped: broken did not succeed
+    – never  skipped                         skipped: its dependency broken failed
     ");
     let_go(&fifo);
     pane.ended(1);
@@ -58,7 +58,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ✕ broken failed                          failed: the agent failed (exit 3)
     ✓ waiter landed                          landed on main as HASH
     ✓ next   landed                          landed on main as HASH
-    – never  skipped                         skipped: broken did not succeed
+    – never  skipped                         skipped: its dependency broken failed
 
     ✕ broken failed
     └─ – never skipped
@@ -66,7 +66,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     └─ ✓ next landed HASH
 
     ✕ broken failed: the agent failed (exit 3)
-    – never skipped: dependency broken
+    – never skipped: its dependency broken failed
     1 failed, 2 landed, 1 skipped in TIME on main
     hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
     ended 1
@@ -102,7 +102,7 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
     ✓ menu-left  landed                  $0.01   landed on main as HASH
     ⚠ menu-right blocked                 $0.01   blocked (conflict): it conflicts with main in greeting.txt; its…
     ✕ broken     failed                          failed: the agent reported block: The oven is cold
-    – announce   skipped                         skipped: broken did not succeed
+    – announce   skipped                         skipped: its dependency broken failed
     ✓ release    landed                  $0.02   landed on main as HASH
 
     ✓ schema landed HASH
@@ -118,7 +118,7 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
 
     ⚠ menu-right blocked: conflict: it conflicts with main in greeting.txt; its work is on regatta/menu-right
     ✕ broken failed: the agent reported block: The oven is cold
-    – announce skipped: dependency broken
+    – announce skipped: its dependency broken failed
     1 blocked, 1 failed, 7 landed, 1 skipped in TIME, $0.1700 on main
     report: DIR/demo/scratch/.regatta/report.md
     hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/demo/scratch/plan.md` retries

@@ -499,7 +499,7 @@ fn who_cannot_be_told_is_refused_with_the_next_step() {
     ");
     insta::assert_snapshot!(world.regatta(["send", "child", "x"]).shown(), @"
     --- stderr
-    error: child is skipped, because gone did not succeed
+    error: child is skipped, because its dependency gone was cancelled
     hint: run `regatta requeue gone` first, then send it
     --- exit 6
     ");

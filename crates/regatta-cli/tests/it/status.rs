@@ -76,7 +76,7 @@ fn what_failed_says_why_and_what_to_do_next() {
     ");
     insta::assert_snapshot!(world.regatta(["status", "after"]).shown(), @"
     – after  Never comes
-    state     skipped: dependency broken (TIME ago)
+    state     skipped: its dependency broken failed (TIME ago)
     agent     sim
     from      DIR/plan.md:28
     after     broken

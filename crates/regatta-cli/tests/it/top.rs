@@ -190,7 +190,7 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     insta::assert_snapshot!(pane.shows(&["▸– waiter", "– other", "\nhello from the lane"]), @"
     repo → main
     [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
-     – other  skipped                      dependency waiter
+     – other  skipped                      its dependency waiter was cancelled
     ▸– waiter cancelled                    by ada
 
     ── waiter: Waits for a word · attempt 1 by sh ──────────────────────────────────
@@ -251,7 +251,7 @@ fn a_defect_of_one_key_does_not_end_it() {
     ▸✕ broken sim       failed                       the agent reported block: The oven is cold
      ✓ script sh        landed                       Run a script
      ✓ good   sim       landed                $0.25  Do something good
-     – after  sim       skipped                      dependency broken
+     – after  sim       skipped                      its dependency broken failed
     ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────────────────────────
 
     the oven is cold
@@ -280,7 +280,7 @@ fn it_goes_along_with_the_size_of_the_terminal() {
     ▸✕ broken failed                       the agent reported block: The oven is co…
      ✓ script landed                       Run a script
      ✓ good   landed                $0.25  Do something good
-     – after  skipped                      dependency broken
+     – after  skipped                      its dependency broken failed
     ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────
     ▸ started, sim
 
@@ -309,7 +309,7 @@ fn it_goes_along_with_the_size_of_the_terminal() {
     ▸✕ broken failed                       the agent reported block: The …│── broken: Cannot succeed · attempt 1 by sim ──────────────────────────────────
      ✓ script landed                       Run a script                   │▸ started, sim
      ✓ good   landed                $0.25  Do something good              │
-     – after  skipped                      dependency broken              │the oven is cold
+     – after  skipped                      its dependency broken failed   │the oven is cold
                                                                           │
                                                                           │● Bash regatta done --verdict block
                                                                           │
@@ -379,7 +379,7 @@ fn a_refusal_says_what_the_command_says() {
     ▸✕ broken sim       failed                       the agent reported block: The oven is cold
      ✓ script sh        landed                       Run a script
      ✓ good   sim       landed                $0.25  Do something good
-     – after  sim       skipped                      dependency broken
+     – after  sim       skipped                      its dependency broken failed
     ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────────────────────────
 
     the oven is cold
@@ -498,7 +498,7 @@ fn one_picture_and_one_document() {
     ▸✕ broken failed                       the agent reported block: The oven is co…
      ✓ script landed                       Run a script
      ✓ good   landed                $0.25  Do something good
-     – after  skipped                      dependency broken
+     – after  skipped                      its dependency broken failed
     ── broken: Cannot succeed · attempt 1 by sim ───────────────────────────────────
     ▸ started, sim
 

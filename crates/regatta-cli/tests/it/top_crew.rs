@@ -130,7 +130,7 @@ fn what_members_hold_by_hand_is_told_as_such() {
      ○ TASK-002 crew      pending                      for Tom: Draw it                       │
      ✓ script   sh        landed                       Run a script                           │the oven is cold
      ✓ good     sim       landed                $0.25  Do something good                      │
-     – after    sim       skipped                      dependency broken                      │● Bash regatta done --verdict block
+     – after    sim       skipped                      its dependency broken failed           │● Bash regatta done --verdict block
                                                                                               │
                                                                                               │broken attempt 1: verdict block recorded
                                                                                               │

@@ -1,6 +1,6 @@
 use super::*;
 use crate::state::ParkReason;
-use crate::train::Intent;
+use crate::train::{HeldBy, Intent};
 
 fn event(body: EventBody) -> Event {
     let task = Some(TaskId::parse("bake").unwrap());
@@ -45,7 +45,7 @@ fn each_event_is_one_kind_of_notification_or_none() {
         // A refusal by the train is notified by the task's own event; other steps are not notified.
         (landing(reject), ""),
         (landing(LandStep::Intend { intent: Intent { onto: None, at } }), ""),
-        (landing(LandStep::Wait { why: "checkout".into() }), ""),
+        (landing(LandStep::Wait { why: "checkout".into(), held_by: HeldBy::Changes }), ""),
         (EventBody::Approved { head: commit }, ""),
         (EventBody::Enqueued { queue: "main".into() }, ""),
         (EventBody::Stuck { why: "which colour?".into() }, ""),

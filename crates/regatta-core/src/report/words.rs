@@ -3,6 +3,7 @@
 use crate::attempt::Evidence;
 use crate::event::{EventBody, describe_unknown};
 use crate::oid::Oid;
+use crate::state::how_it_ended;
 use crate::train::LandStep;
 
 /// Text on one line.
@@ -98,7 +99,7 @@ pub fn describe(body: &EventBody) -> String {
             ),
             LandStep::Bounce { detail, .. } => format!("back to its agent: {}", line(detail)),
             LandStep::Gate { candidate, note } => format!("candidate {}: {}", candidate.short(), line(note)),
-            LandStep::Wait { why } => format!("waits to land: {}", line(why)),
+            LandStep::Wait { why, .. } => format!("waits to land: {}", line(why)),
             LandStep::Landed { commit } => landed_as(target.as_deref(), commit.short()),
             LandStep::AlreadyIn { commit } => {
                 format!("nothing left to land: {} already has it", commit.short())
@@ -109,8 +110,8 @@ pub fn describe(body: &EventBody) -> String {
         },
         EventBody::Failed { why } => format!("failed: {}", line(why)),
         EventBody::Blocked { reason, detail } => format!("blocked ({reason}): {}", line(detail)),
-        EventBody::Skipped { dependency } => {
-            format!("skipped: {dependency} did not succeed")
+        EventBody::Skipped { dependency, was } => {
+            format!("skipped: its dependency {dependency} {}", how_it_ended(*was))
         }
         EventBody::Rearmed => "waiting again: its dependency was retried".to_owned(),
         EventBody::Cancelled { by } => format!("cancelled by {by}"),

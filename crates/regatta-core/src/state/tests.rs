@@ -20,10 +20,10 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Park { until: at(9), why: ParkReason::RateLimited, detail: String::new() }),
         Just(Change::Block { reason: BlockReason::Conflict, detail: String::new() }),
         Just(Change::Due),
-        Just(Change::Wait { why: "dirty".into() }),
+        Just(Change::Wait { why: "dirty".into(), held_by: HeldBy::Changes }),
         Just(Change::Proceed),
         Just(Change::Land { commit: Oid::sample("c"), target: None }),
-        Just(Change::Skip { dependency: TaskId::parse("d").unwrap() }),
+        Just(Change::Skip { dependency: TaskId::parse("d").unwrap(), was: Some(StateName::Failed) }),
         Just(Change::Rearm),
         Just(Change::Cancel { by: "me".into() }),
         Just(Change::Requeue),
@@ -39,7 +39,7 @@ fn the_ordinary_way_leads_from_pending_to_landed() {
         Change::Start { at: at(5) },
         Change::Exit { exit: Exit::Exited { code: 0 } },
         Change::Approve { head: Oid::sample("h") },
-        Change::Wait { why: "your checkout has changes in a.txt".into() },
+        Change::Wait { why: "your checkout has changes in a.txt".into(), held_by: HeldBy::Changes },
         Change::Land { commit: Oid::sample("c"), target: None },
     ];
     let mut state = TaskState::pending();

@@ -68,7 +68,7 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
                     phase.millis = Some(*millis);
                     phases.push(phase);
                 }
-                LandStep::Wait { why } => {
+                LandStep::Wait { why, .. } => {
                     close(&mut phases);
                     phases.push(begin("waiting", String::new(), why.clone()));
                     open = Some(phases.len() - 1);
@@ -142,7 +142,7 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
 mod tests {
     use super::*;
     use crate::oid::Oid;
-    use crate::train::{GateOutcome, Intent};
+    use crate::train::{GateOutcome, HeldBy, Intent};
 
     #[test]
     fn every_phase_has_its_time_and_its_outcome() {
@@ -163,7 +163,7 @@ mod tests {
         let steps = [
             landing(1_500, LandStep::Intend { intent: intent.clone() }),
             landing(3_500, tested(GateOutcome::Flaky, 2_000)),
-            landing(3_600, LandStep::Wait { why: "dirty".into() }),
+            landing(3_600, LandStep::Wait { why: "dirty".into(), held_by: HeldBy::Changes }),
             landing(5_600, LandStep::Intend { intent }),
             landing(5_600, LandStep::Gate { candidate: Oid::sample("c"), note: "ok".into() }),
             landing(5_650, LandStep::Landed { commit: Oid::sample("c") }),

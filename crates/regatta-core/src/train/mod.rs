@@ -76,16 +76,41 @@ impl LandRequest {
         target: String,
         strategy: Strategy,
     ) -> Self {
+        // The summary of work that did not pass says why it did not, not what it does.
+        let passed = made.verdict.is_none_or(Verdict::is_good);
+        let summary = if passed { made.summary.as_str() } else { "" };
         Self {
             target,
             strategy,
             base,
             head,
-            message: commit_message(spec, made.n, &made.summary),
+            message: commit_message(spec, made.n, summary),
             verdict: made.verdict,
             checked: !spec.checks.is_empty(),
             accepted_by: None,
         }
+    }
+}
+
+/// What keeps a car from landing, as far as it decides what a user can do about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeldBy {
+    /// Uncommitted changes in a checkout of the target.
+    Changes,
+    /// A merge, rebase or the like that is not finished in a checkout of the target.
+    Operation,
+    /// A lock file of another git process.
+    Lock,
+    /// Anything else; the reason in words says what to do.
+    #[default]
+    Other,
+}
+
+impl HeldBy {
+    /// Whether it is none of the kinds that have advice of their own.
+    pub fn is_other(&self) -> bool {
+        *self == HeldBy::Other
     }
 }
 
@@ -168,6 +193,9 @@ pub enum LandStep {
     Wait {
         /// What it waits for.
         why: String,
+        /// The kind of that.
+        #[serde(default, skip_serializing_if = "HeldBy::is_other")]
+        held_by: HeldBy,
     },
     /// The ref was moved: the task has landed, the car leaves.
     Landed {

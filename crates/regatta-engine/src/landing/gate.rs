@@ -160,7 +160,7 @@ fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<Stri
     let at = candidate.short();
     let tail = if tail.is_empty() { tail } else { format!(": {tail}") };
     Some(format!(
-        "{what} `{command}` ended with {} on {at} (full output: .regatta/gates/{at}){tail}",
-        ran.exit
+        "{what} `{command}` {} on {at} (full output: .regatta/gates/{at}){tail}",
+        ran.exit.predicate()
     ))
 }

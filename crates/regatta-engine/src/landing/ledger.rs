@@ -9,6 +9,7 @@ use regatta_core::train::Car;
 use regatta_core::train::bets::{self, CarStanding, Known, Member, Plan, Record, Scene};
 
 use super::chain::{Approval, Chain, Chains, Refusal, approval};
+use super::train::Hold;
 use crate::git::{GitError, Oid, Work};
 
 /// Maximum number of green lists considered for landing.
@@ -46,7 +47,7 @@ struct Red {
 struct Pause {
     until: Instant,
     step: Duration,
-    why: String,
+    hold: Hold,
     /// Ends as soon as the target moves, or another car arrives: it may be the fix.
     only_for: Option<(Oid, HashSet<u64>)>,
 }
@@ -313,39 +314,39 @@ impl Ledger {
     }
 
     /// Something other than a car is wrong: nothing is tried for a while, longer each time.
-    pub(super) fn pause(&mut self, why: String) {
-        self.pause_for(why, FIRST_PAUSE, LONGEST_PAUSE, None);
+    pub(super) fn pause(&mut self, hold: Hold) {
+        self.pause_for(hold, FIRST_PAUSE, LONGEST_PAUSE, None);
     }
 
     /// The tip fails its own gate.
     pub(super) fn pause_for_tip(&mut self, tip: &Oid, tip_tree: &Oid, cars: &[Car], why: String) {
         let only_for = (tip.clone(), cars.iter().map(|car| car.seq).collect());
-        self.pause_for(why, RED_TIP, RED_TIP * 30, Some(only_for));
+        self.pause_for(why.into(), RED_TIP, RED_TIP * 30, Some(only_for));
         self.red.remove(tip_tree);
     }
 
     fn pause_for(
         &mut self,
-        why: String,
+        hold: Hold,
         first: Duration,
         longest: Duration,
         only_for: Option<(Oid, HashSet<u64>)>,
     ) {
         let step = match &self.pause {
-            Some(pause) if pause.why == why => (pause.step * 2).min(longest),
+            Some(pause) if pause.hold == hold => (pause.step * 2).min(longest),
             _ => first,
         };
-        self.pause = Some(Pause { until: Instant::now() + step, step, why, only_for });
+        self.pause = Some(Pause { until: Instant::now() + step, step, hold, only_for });
     }
 
     /// Why nothing may be tried now.
-    pub(super) fn paused(&self, tip: Option<&Oid>, cars: &[Car]) -> Option<String> {
+    pub(super) fn paused(&self, tip: Option<&Oid>, cars: &[Car]) -> Option<Hold> {
         let pause = self.pause.as_ref().filter(|pause| pause.until > Instant::now())?;
         let still = pause
             .only_for
             .as_ref()
             .is_none_or(|(then, known)| tip == Some(then) && cars.iter().all(|car| known.contains(&car.seq)));
-        still.then(|| pause.why.clone())
+        still.then(|| pause.hold.clone())
     }
 
     /// Whether there is a problem that is no car's fault.

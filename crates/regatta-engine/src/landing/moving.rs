@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
-use regatta_core::train::{Car, CarStep, Intent, LandStep};
+use regatta_core::train::{Car, CarStep, HeldBy, Intent, LandStep};
 
 use super::chain::Chain;
 use super::gc::{GcGuard, wait_for_gc};
 use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish, resume_follow};
 use super::target;
-use super::train::{Ground, LandError, Train, Went};
+use super::train::{Ground, Hold, LandError, Train, Went};
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
 
@@ -245,7 +245,7 @@ impl Train {
         paths: &[PathBuf],
         why: &WaitingFor,
     ) -> Result<Went, LandError> {
-        let sentence = waiting_for(worktree, paths, why);
+        let hold = waiting_for(worktree, paths, why);
         let mut touching = cars.to_vec();
         if *why == WaitingFor::LocalChanges && cars.len() > 1 {
             let (links, base, paths) = (chain.links.clone(), chain.base.clone(), paths.to_vec());
@@ -269,7 +269,7 @@ impl Train {
             }
         }
         self.ctx.memory.train.ledger().wait_for_user(&touching);
-        self.wait(&touching, &sentence).await?;
+        self.wait(&touching, &hold).await?;
         Ok(Went::On)
     }
 }
@@ -288,21 +288,24 @@ fn names(cars: &[Car]) -> String {
     names.join(", ")
 }
 
-pub(super) fn waiting_for(worktree: &Path, paths: &[PathBuf], why: &WaitingFor) -> String {
+pub(super) fn waiting_for(worktree: &Path, paths: &[PathBuf], why: &WaitingFor) -> Hold {
     let at = worktree.display();
-    match why {
+    let (by, why) = match why {
         WaitingFor::LocalChanges => {
             let some: Vec<String> = paths.iter().take(3).map(|path| path.display().to_string()).collect();
             let more = paths.len().saturating_sub(3);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!(
-                "the checkout at {at} has uncommitted changes in {}{more}; commit or stash them",
-                some.join(", ")
-            )
+            let some = some.join(", ");
+            let why =
+                format!("the checkout at {at} has uncommitted changes in {some}{more}; commit or stash them");
+            (HeldBy::Changes, why)
         }
         WaitingFor::Unfinished(operation) => {
-            format!("the checkout at {at} is in the middle of a {operation}")
+            (HeldBy::Operation, format!("the checkout at {at} is in the middle of a {operation}"))
         }
-        WaitingFor::Locked => format!("git is running in the checkout at {at}, or left its index.lock there"),
-    }
+        WaitingFor::Locked => {
+            (HeldBy::Lock, format!("git is running in the checkout at {at}, or left its index.lock there"))
+        }
+    };
+    Hold { why, by }
 }

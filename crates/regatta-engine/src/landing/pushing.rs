@@ -7,7 +7,7 @@ use regatta_core::train::CarStep;
 use super::merge::{Author, Merged, git_date, merge_trees, write_commit};
 use super::publish::{PublishRequest, Published, publish};
 use super::remote::{self, Pushed, RemoteStanding};
-use super::train::{Ground, LandError, Train, Went};
+use super::train::{Ground, Hold, LandError, Train, Went};
 use crate::context::Context;
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
@@ -67,9 +67,10 @@ impl Train {
         }
     }
 
-    pub(super) async fn nobody_moves(&mut self, why: String) -> Result<Went, LandError> {
-        self.ctx.memory.train.ledger().pause(why.clone());
-        self.all_wait(&why).await?;
+    pub(super) async fn nobody_moves(&mut self, hold: impl Into<Hold>) -> Result<Went, LandError> {
+        let hold = hold.into();
+        self.ctx.memory.train.ledger().pause(hold.clone());
+        self.all_wait(&hold).await?;
         Ok(Went::Nowhere)
     }
 
@@ -118,14 +119,16 @@ impl Train {
     }
 
     async fn user_holds_it_up(&mut self, published: Published) -> Result<Went, LandError> {
-        let why = match published {
+        let hold: Hold = match published {
             Published::WaitingForCheckout { worktree, paths, why } => {
                 super::moving::waiting_for(&worktree, &paths, &why)
             }
-            Published::HalfWay { why } | Published::Unfinished { why } => self.ctx.settings.redact(&why),
+            Published::HalfWay { why } | Published::Unfinished { why } => {
+                self.ctx.settings.redact(&why).into()
+            }
             Published::Moved { .. } | Published::TargetMoved { .. } => return Ok(Went::On),
         };
-        self.nobody_moves(why).await
+        self.nobody_moves(hold).await
     }
 
     /// The user committed here while a landing was on its way to the remote, which has it by now. Both are kept: a

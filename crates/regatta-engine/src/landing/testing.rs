@@ -214,8 +214,7 @@ impl Train {
     /// The gate could not be run at all, which is no car's fault.
     async fn trouble(&mut self, why: &str) -> Result<(), LandError> {
         let why = self.ctx.settings.redact(why);
-        self.ctx.memory.train.ledger().pause(why.clone());
-        self.all_wait(&why).await
+        self.nobody_moves(why).await.map(drop)
     }
 
     /// Ends all running tests.

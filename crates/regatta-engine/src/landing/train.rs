@@ -14,7 +14,7 @@ use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
-use regatta_core::train::{Car, CarStep, LandStep};
+use regatta_core::train::{Car, CarStep, HeldBy, LandStep};
 use regatta_store::{Lander, RequestId, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -104,6 +104,19 @@ pub(crate) async fn round(
     Ok(Round { waiting, is_troubled, held_elsewhere: false })
 }
 
+/// What cars wait for: in words, and its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) why: String,
+    pub(super) by: HeldBy,
+}
+
+impl From<String> for Hold {
+    fn from(why: String) -> Self {
+        Self { why, by: HeldBy::Other }
+    }
+}
+
 /// A car that cannot move, for a reason outside of it.
 pub(super) struct WaitingCar {
     pub(super) why: String,
@@ -188,9 +201,8 @@ impl Train {
                     Err(LandError::Git(error)) if self.gets_up(&error, &gc).await? => true,
                     // An error of git is no car's fault: cars keep their places and show what they wait for.
                     Err(LandError::Git(error)) => {
-                        let why = self.ctx.settings.redact(&with_causes(&error));
-                        self.ctx.memory.train.ledger().pause(why.clone());
-                        self.all_wait(&why).await?;
+                        let hold = self.held_by_git(&error);
+                        self.nobody_moves(hold).await?;
                         false
                     }
                     // A task was cancelled meanwhile: its car left by itself.
@@ -340,7 +352,10 @@ impl Train {
             .await?;
         let TargetStanding::Lost { stopped, is_news } = standing else { return Ok(None) };
         if is_news {
-            self.ctx.say(stopped.why.clone());
+            // Cars show it themselves.
+            if self.cars.is_empty() {
+                self.ctx.say(stopped.why.clone());
+            }
             let body = EventBody::TakenBack { target: self.ctx.repository.target.clone() };
             for task in stopped.lost.iter().filter_map(|task| TaskId::parse(task).ok()) {
                 let (request, at) = (RequestId::fresh(), stopped.at);
@@ -354,7 +369,7 @@ impl Train {
                 }
             }
         }
-        self.all_wait(&stopped.why).await?;
+        self.all_wait(&stopped.why.into()).await?;
         Ok(Some(Went::Nowhere))
     }
 
@@ -387,7 +402,7 @@ impl Train {
             }
         }
         for (car, why) in &waits {
-            match self.wait(std::slice::from_ref(car), why).await {
+            match self.wait(std::slice::from_ref(car), &why.clone().into()).await {
                 Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
                 Err(error) => return Err(error),
             }
@@ -415,8 +430,8 @@ impl Train {
             return Ok(Went::On);
         }
         let paused = self.ctx.memory.train.ledger().paused(ground.tip.as_ref(), &self.cars);
-        if let Some(why) = paused {
-            self.all_wait(&why).await?;
+        if let Some(hold) = paused {
+            self.all_wait(&hold).await?;
             return Ok(Went::Nowhere);
         }
         let ground = match self.on_the_remote(ground).await? {
@@ -482,7 +497,7 @@ impl Train {
                 })
                 .await?;
             self.ctx.memory.train.ledger().pause_for_tip(&base, &tree, &self.cars, why.clone());
-            self.all_wait(&why).await?;
+            self.all_wait(&why.into()).await?;
         }
         Ok(Went::Nowhere)
     }
@@ -545,23 +560,32 @@ impl Train {
     }
 
     /// The cars keep their places. The store records what they wait for once, as long as it stays the same.
-    pub(super) async fn wait(&mut self, cars: &[Car], why: &str) -> Result<(), LandError> {
-        let step = LandStep::Wait { why: why.to_owned() };
+    pub(super) async fn wait(&mut self, cars: &[Car], hold: &Hold) -> Result<(), LandError> {
+        let step = LandStep::Wait { why: hold.why.clone(), held_by: hold.by };
         let steps: Vec<_> = cars.iter().map(|car| (car.task.clone(), step.clone())).collect();
         self.take_steps(&steps).await?;
         for car in cars {
-            let wait = WaitingCar { why: why.to_owned(), since: Instant::now() };
+            let wait = WaitingCar { why: hold.why.clone(), since: Instant::now() };
             self.waiting.insert(car.task.clone(), wait);
         }
         self.cars.retain(|car| !self.waiting.contains_key(&car.task));
         Ok(())
     }
 
-    pub(super) async fn all_wait(&mut self, why: &str) -> Result<(), LandError> {
+    pub(super) async fn all_wait(&mut self, hold: &Hold) -> Result<(), LandError> {
         let cars = self.cars.clone();
-        match self.wait(&cars, why).await {
+        match self.wait(&cars, hold).await {
             Err(LandError::Store(StoreError::Conflict(_))) => Ok(()),
             other => other,
+        }
+    }
+
+    /// An error of git, as what every car waits for. A lock names itself; the command that met it does not help.
+    fn held_by_git(&self, error: &GitError) -> Hold {
+        let redact = |text: &str| self.ctx.settings.redact(text);
+        match error {
+            GitError::Locked { stderr, .. } => Hold { why: redact(stderr), by: HeldBy::Lock },
+            error => redact(&with_causes(error)).into(),
         }
     }
 

@@ -54,7 +54,11 @@ pub(super) async fn deliver(
     } else {
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let why = match &exit {
-            Exit::NeverStarted { error, .. } => error.clone(),
+            // The message that follows names the program already.
+            Exit::NeverStarted { error, .. } => {
+                let named = argv.first().and_then(|program| error.strip_prefix(program.as_str()));
+                named.and_then(|rest| rest.strip_prefix(": ")).unwrap_or(error).to_owned()
+            }
             exit => exit.to_string(),
         };
         Delivery::GivenUp(if last.is_empty() { why } else { format!("{why}: {}", last.trim()) })

@@ -109,7 +109,9 @@ impl Transcript {
             }
             AgentEvent::Error { kind, message } => {
                 self.said.clone_from(message);
-                self.put(Entry::line("✕", Tone::Bad, format!("{kind}: {message}")).wrapped(), &mut entries);
+                let is_warning = kind == "warning";
+                let (glyph, tone) = if is_warning { ("⚠", Tone::Wait) } else { ("✕", Tone::Bad) };
+                self.put(Entry::line(glyph, tone, format!("{kind}: {message}")).wrapped(), &mut entries);
             }
             AgentEvent::Result { ok, text, .. } => {
                 if text.trim() != self.said.trim() {

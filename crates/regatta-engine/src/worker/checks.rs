@@ -61,7 +61,7 @@ impl Worker {
             let tail = self.redact(tail_of(&ran.output));
             let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let failed = !ran.exit.success();
-            let why = format!("the check `{command}` ended with {}", ran.exit);
+            let why = format!("the check `{command}` {}", ran.exit.predicate());
             let tree = tree.clone();
             let output = last_lines(&tail, CHECK_LINES).join("\n");
             self.record.evidence.push(Evidence::Check {
@@ -126,6 +126,6 @@ impl Worker {
             return Err(WorkerError::Io { doing: "running lane.setup for the checks in", path: dir, source });
         }
         let last = self.redact(ran.output.trim_end().lines().last().unwrap_or_default());
-        Ok(Err(format!("before the checks, lane.setup `{}` ended with {}: {last}", due.command, ran.exit)))
+        Ok(Err(format!("before the checks, lane.setup `{}` {}: {last}", due.command, ran.exit.predicate())))
     }
 }

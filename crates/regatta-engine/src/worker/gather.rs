@@ -192,7 +192,7 @@ pub(crate) fn guidance(history: &[Attempt]) -> Option<String> {
     for evidence in &last.evidence {
         match evidence {
             Evidence::Check { command, exit, tail, .. } if !exit.success() => {
-                let _ = write!(text, "\nThe check `{command}` ended with {exit}:\n{}\n", tail.trim_end());
+                let _ = write!(text, "\nThe check `{command}` {}:\n{}\n", exit.predicate(), tail.trim_end());
             }
             Evidence::CommitRefused { by, tail, .. } => {
                 let _ = write!(text, "\nThe commit was refused by {by}:\n{}\n", tail.trim_end());

@@ -159,7 +159,7 @@ impl Worker {
         let Judgement::Bad { verdict: Verdict::Block, by, why } = judgement else { return Ok(None) };
         let said = self.record.evidence.iter().rev().find_map(|evidence| match evidence {
             Evidence::Check { command, exit, tail, .. } if *by == "check" && !exit.success() => {
-                Some(format!("the check `{command}` ended with {exit}:\n{}", tail.trim_end()))
+                Some(format!("the check `{command}` {}:\n{}", exit.predicate(), tail.trim_end()))
             }
             _ => None,
         });
@@ -206,7 +206,9 @@ fn head_of(build: &TaskRecord) -> Option<Oid> {
 
 fn checks(attempt: &Attempt, whose: &str) -> Vec<String> {
     let line = |evidence: &Evidence| match evidence {
-        Evidence::Check { command, exit, .. } => Some(format!("- `{command}` ended with {exit} ({whose})")),
+        Evidence::Check { command, exit, .. } => {
+            Some(format!("- `{command}` {} ({whose})", exit.predicate()))
+        }
         _ => None,
     };
     attempt.evidence.iter().filter_map(line).collect()

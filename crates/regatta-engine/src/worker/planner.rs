@@ -15,7 +15,7 @@ impl Worker {
     pub(super) async fn propose(&mut self, answer: &str) -> Result<Option<String>, WorkerError> {
         let Some(Part::Planner { chain }) = self.claim.spec.part else { return Ok(None) };
         let refused =
-            |wrong: &[String]| Ok(Some(format!("the answer is not a usable plan:{}", listed(wrong))));
+            |wrong: &[String]| Ok(Some(format!("the answer is not a usable plan: {}", listed(wrong))));
         let proposal = match Proposal::read(answer) {
             Ok(proposal) => proposal,
             Err(wrong) => return refused(&wrong),

@@ -292,8 +292,8 @@ impl Worker {
         }
         let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
         Err(WorkerError::Setup(format!(
-            "lane.setup `{setup}` ended with {}: {}",
-            ran.exit,
+            "lane.setup `{setup}` {}: {}",
+            ran.exit.predicate(),
             self.redact(&last)
         )))
     }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use regatta_core::part::Part;
-use regatta_core::plain::clean_line;
 use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::train::HeldBy;
 use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, TaskRecord};
 
 use super::park::waits_for_a_word;
@@ -67,12 +67,11 @@ pub fn next(task: &TaskRecord, ran: bool) -> Next {
             &[Act::Wait, Act::Cancel],
             format!("`{}` shows the verdict when it comes", Act::Events.command(id)),
         ),
-        TaskState::Landing { waiting: Some(why), .. } => (
+        TaskState::Landing { waiting: Some(_), held_by, .. } => (
             &[Act::Wait],
             format!(
-                "make way for it ({}; `git stash -u` takes untracked files too), then `{}` lands it; \
-                 a daemon or a run that is alive does so by itself",
-                clean_line(why),
+                "{}, then `{}` lands it; a running daemon or run does so by itself",
+                make_way(*held_by),
                 Act::Land.command(id)
             ),
         ),
@@ -100,7 +99,7 @@ pub fn next(task: &TaskRecord, ran: bool) -> Next {
         TaskState::Failed { .. } | TaskState::Cancelled { .. } => {
             (&[Act::Retry, Act::Requeue], format!("{again} tries again"))
         }
-        TaskState::Skipped { dependency } => (
+        TaskState::Skipped { dependency, .. } => (
             &[Act::Status],
             format!(
                 "`{}` shows why it did not succeed; {again} tries both again",
@@ -111,6 +110,16 @@ pub fn next(task: &TaskRecord, ran: bool) -> Next {
         TaskState::Blocked { reason, .. } => (&[Act::Retry, Act::Requeue], blocked(task, *reason, &again)),
     };
     Next { acts, advice: Some(advice) }
+}
+
+/// What lets a car land that waits. The reason itself is shown with the state.
+fn make_way(held_by: HeldBy) -> &'static str {
+    match held_by {
+        HeldBy::Changes => "commit or stash the changes (`git stash -u` includes untracked files)",
+        HeldBy::Operation => "finish what git has begun in the checkout, or abort it",
+        HeldBy::Lock => "wait for the other git process, or close it; if none is running, remove its lock",
+        HeldBy::Other => "resolve what it waits for",
+    }
 }
 
 fn parked(task: &TaskRecord) -> String {

@@ -3,7 +3,7 @@
 use regatta_core::config::{AgentKind, Config};
 use regatta_core::plain::clean_line;
 use regatta_core::prompt::PromptState;
-use regatta_core::state::{StateName, TaskState};
+use regatta_core::state::{StateName, TaskState, how_it_ended};
 use regatta_engine::clock;
 use regatta_store::{MAIN_QUEUE, NewPrompt, RequestId, StoreError, TaskQuery, TaskRecord};
 
@@ -159,10 +159,11 @@ fn refused(task: &TaskRecord, why: String) -> Refusal {
             Refusal::refused(format!("{id} is cancelled, so no agent would read it"))
                 .hinted(format!("run `regatta retry {id}` first, then send it"))
         }
-        TaskState::Skipped { dependency } => {
-            Refusal::refused(format!("{id} is skipped, because {dependency} did not succeed"))
-                .hinted(format!("run `regatta requeue {dependency}` first, then send it"))
-        }
+        TaskState::Skipped { dependency, was } => Refusal::refused(format!(
+            "{id} is skipped, because its dependency {dependency} {}",
+            how_it_ended(*was)
+        ))
+        .hinted(format!("run `regatta requeue {dependency}` first, then send it")),
         _ => Refusal::refused(why),
     }
 }

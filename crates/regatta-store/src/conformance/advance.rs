@@ -6,6 +6,7 @@ use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::oid::Oid;
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
+use regatta_core::train::HeldBy;
 use regatta_core::verdict::Verdict;
 
 use super::Fixture;
@@ -37,7 +38,7 @@ pub async fn the_ordinary_way_writes_state_record_and_events(fixture: &dyn Fixtu
     node.step(&claim, Step::Settled { attempt: attempt.clone(), outcome }).await.unwrap();
     assert_eq!(
         node.state("t").await,
-        TaskState::Landing { attempt: 1, head: Oid::sample("h1"), waiting: None }
+        TaskState::Landing { attempt: 1, head: Oid::sample("h1"), waiting: None, held_by: HeldBy::Other }
     );
     assert_eq!(node.store.attempts(&id("t")).await.unwrap(), [attempt]);
     assert_eq!(

@@ -91,11 +91,23 @@ pub async fn a_dead_parent_skips_all_that_descends_from_it(fixture: &dyn Fixture
     node.add(&tasks).await;
     node.fail("a").await;
     assert_eq!(node.states(["b", "c", "d", "x"]).await, ["skipped", "skipped", "skipped", "pending"]);
-    assert_eq!(node.state("b").await, TaskState::Skipped { dependency: id("a") });
-    assert_eq!(node.state("d").await, TaskState::Skipped { dependency: id("c") });
-    assert_eq!(node.events("b").await.last(), Some(&EventBody::Skipped { dependency: id("a") }));
+    assert_eq!(
+        node.state("b").await,
+        TaskState::Skipped { dependency: id("a"), was: Some(StateName::Failed) }
+    );
+    assert_eq!(
+        node.state("d").await,
+        TaskState::Skipped { dependency: id("c"), was: Some(StateName::Skipped) }
+    );
+    assert_eq!(
+        node.events("b").await.last(),
+        Some(&EventBody::Skipped { dependency: id("a"), was: Some(StateName::Failed) })
+    );
     node.add(&[task("late").after(&["d"])]).await;
-    assert_eq!(node.state("late").await, TaskState::Skipped { dependency: id("d") });
+    assert_eq!(
+        node.state("late").await,
+        TaskState::Skipped { dependency: id("d"), was: Some(StateName::Skipped) }
+    );
     assert_eq!(node.ready().await, ["x"]);
 }
 
@@ -129,14 +141,26 @@ pub async fn two_dead_parents_must_both_come_back(fixture: &dyn Fixture) {
     node.add(&[task("a"), task("b"), task("c").after(&["a", "b"]), task("d").after(&["c"])]).await;
     node.fail("a").await;
     node.fail("b").await;
-    assert_eq!(node.state("c").await, TaskState::Skipped { dependency: id("a") });
+    assert_eq!(
+        node.state("c").await,
+        TaskState::Skipped { dependency: id("a"), was: Some(StateName::Failed) }
+    );
     node.operate("a", requeue()).await.unwrap();
-    assert_eq!(node.state("c").await, TaskState::Skipped { dependency: id("b") });
-    assert_eq!(node.state("d").await, TaskState::Skipped { dependency: id("c") });
+    assert_eq!(
+        node.state("c").await,
+        TaskState::Skipped { dependency: id("b"), was: Some(StateName::Failed) }
+    );
+    assert_eq!(
+        node.state("d").await,
+        TaskState::Skipped { dependency: id("c"), was: Some(StateName::Skipped) }
+    );
     node.operate("b", requeue()).await.unwrap();
     assert_eq!(node.states(["c", "d"]).await, ["pending"; 2]);
     node.fail("b").await;
-    assert_eq!(node.state("c").await, TaskState::Skipped { dependency: id("b") });
+    assert_eq!(
+        node.state("c").await,
+        TaskState::Skipped { dependency: id("b"), was: Some(StateName::Failed) }
+    );
     node.operate("b", requeue()).await.unwrap();
     node.finish("a").await;
     node.finish("b").await;
@@ -172,7 +196,10 @@ pub async fn a_met_parent_that_starts_over_makes_its_children_wait_again(fixture
     node.fail("a").await;
     assert_eq!(node.states(["b", "held"]).await, ["skipped", "claimed"]);
     node.settle(&held, Outcome::Release { why: "drain".into() }).await.unwrap();
-    assert_eq!(node.state("held").await, TaskState::Skipped { dependency: id("a") });
+    assert_eq!(
+        node.state("held").await,
+        TaskState::Skipped { dependency: id("a"), was: Some(StateName::Failed) }
+    );
 }
 
 pub async fn a_plan_that_is_restarted_whole_starts_from_its_roots(fixture: &dyn Fixture) {

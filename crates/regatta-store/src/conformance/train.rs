@@ -4,7 +4,7 @@ use regatta_core::attempt::Evidence;
 use regatta_core::event::EventBody;
 use regatta_core::oid::Oid;
 use regatta_core::state::{BlockReason, TaskState};
-use regatta_core::train::{CarStep, Intent, LandStep};
+use regatta_core::train::{CarStep, HeldBy, Intent, LandStep};
 
 use super::Fixture;
 use super::node::{Node, at, id, landing, task};
@@ -33,7 +33,7 @@ fn on_main(attempt: u32, commit: &str) -> TaskState {
 }
 
 fn wait(why: &str) -> LandStep {
-    LandStep::Wait { why: why.into() }
+    LandStep::Wait { why: why.into(), held_by: HeldBy::Changes }
 }
 
 fn reject() -> LandStep {

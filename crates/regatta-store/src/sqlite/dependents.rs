@@ -18,8 +18,8 @@ use crate::Result;
 
 /// Updates everything that depends on `row`, whose fate was `was`.
 pub(super) fn follow(tx: &Tx, row: &Row, was: u8, at: Timestamp) -> Result<()> {
-    let mut moved = VecDeque::from([(row.seq, row.id.clone(), was, row.fate())]);
-    while let Some((seq, id, was, is)) = moved.pop_front() {
+    let mut moved = VecDeque::from([(row.seq, row.id.clone(), row.state.kind(), was, row.fate())]);
+    while let Some((seq, id, name, was, is)) = moved.pop_front() {
         if was == is {
             continue;
         }
@@ -33,14 +33,14 @@ pub(super) fn follow(tx: &Tx, row: &Row, was: u8, at: Timestamp) -> Result<()> {
         if is == DEAD {
             for mut child in children(tx, seq, [StateName::Pending, StateName::Parked])? {
                 let before = child.fate();
-                skip(tx, &mut child, &id, at)?;
-                moved.push_back((child.seq, child.id.clone(), before, child.fate()));
+                skip(tx, &mut child, (&id, name), at)?;
+                moved.push_back((child.seq, child.id.clone(), child.state.kind(), before, child.fate()));
             }
         } else if was == DEAD {
             for mut child in children(tx, seq, [StateName::Skipped, StateName::Skipped])? {
                 let before = child.fate();
                 rearm(tx, &mut child, &id, at)?;
-                moved.push_back((child.seq, child.id.clone(), before, child.fate()));
+                moved.push_back((child.seq, child.id.clone(), child.state.kind(), before, child.fate()));
             }
         }
     }
@@ -52,19 +52,21 @@ pub(super) fn skip_if_hopeless(tx: &Tx, row: &mut Row, at: Timestamp) -> Result<
     if !matches!(row.state, TaskState::Pending { .. } | TaskState::Parked { .. }) {
         return Ok(());
     }
-    let Some(dependency) = dead_dependency(tx, row.seq)? else { return Ok(()) };
-    let was = skip(tx, row, &dependency, at)?;
+    let Some((dependency, name)) = dead_dependency(tx, row.seq)? else { return Ok(()) };
+    let was = skip(tx, row, (&dependency, name), at)?;
     follow(tx, row, was, at)
 }
 
-/// The first dead dependency, if there is one.
-pub(super) fn dead_dependency(db: &Connection, seq: i64) -> Result<Option<TaskId>> {
+/// The first dead dependency and how it ended, if there is one.
+pub(super) fn dead_dependency(db: &Connection, seq: i64) -> Result<Option<(TaskId, StateName)>> {
     let mut query = db.prepare_cached(
         "select t.seq from dependency d join task t on t.seq = d.parent \
          where d.child = ?1 and t.fate = 2 order by t.seq limit 1",
     )?;
     let dead: Option<i64> = query.query_row([seq], |row| row.get(0)).optional()?;
-    dead.map(|dead| Ok(Row::by_seq(db, dead)?.id)).transpose()
+    let Some(dead) = dead else { return Ok(None) };
+    let row = Row::by_seq(db, dead)?;
+    Ok(Some((row.id, row.state.kind())))
 }
 
 /// Recounts the dependencies that are not met.
@@ -77,22 +79,23 @@ pub(super) fn recount(tx: &Tx, seq: i64) -> Result<()> {
     Ok(())
 }
 
-fn skip(tx: &Tx, row: &mut Row, dependency: &TaskId, at: Timestamp) -> Result<u8> {
-    let change = Change::Skip { dependency: dependency.clone() };
-    let event = EventBody::Skipped { dependency: dependency.clone() };
+fn skip(tx: &Tx, row: &mut Row, (dependency, name): (&TaskId, StateName), at: Timestamp) -> Result<u8> {
+    let (dependency, was) = (dependency.clone(), Some(name));
+    let change = Change::Skip { dependency: dependency.clone(), was };
+    let event = EventBody::Skipped { dependency, was };
     row.change_alone(tx, &change, &event, at)
 }
 
 /// `parent` is available again. If another dependency is still dead, the task stays skipped and names that one.
 fn rearm(tx: &Tx, child: &mut Row, parent: &TaskId, at: Timestamp) -> Result<()> {
     let other = dead_dependency(tx, child.seq)?;
-    let named = matches!(&child.state, TaskState::Skipped { dependency } if dependency == parent);
+    let named = matches!(&child.state, TaskState::Skipped { dependency, .. } if dependency == parent);
     if other.is_some() && !named {
         return Ok(());
     }
     child.change_alone(tx, &Change::Rearm, &EventBody::Rearmed, at)?;
-    if let Some(other) = other {
-        skip(tx, child, &other, at)?;
+    if let Some((other, name)) = other {
+        skip(tx, child, (&other, name), at)?;
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(super) fn send(
         TaskState::Pending { .. } | TaskState::Parked { .. } | TaskState::Landing { .. } => false,
         state => !state.is_claimed(),
     };
-    if rearmed && let Some(dependency) = dead_dependency(tx, row.seq)? {
+    if rearmed && let Some((dependency, _)) = dead_dependency(tx, row.seq)? {
         return Err(StoreError::Refused(format!(
             "{}: it depends on {dependency}, which did not succeed; requeue that first",
             row.id

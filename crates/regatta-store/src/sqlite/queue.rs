@@ -94,22 +94,22 @@ pub(super) fn operate(
         Operation::Land { by, attempt, request } => {
             let head = request.head.clone();
             let change = Change::Board { attempt: *attempt, head: head.clone() };
-            row.change(tx, &change, &EventBody::Approved { head }, at)?;
-            train::join(tx, &row, *attempt, request)?;
             let event = EventBody::Noted { text: format!("sent to the train by {by}") };
-            events::append(tx, Some(row.seq), Some(*attempt), &event, at)
+            events::append(tx, Some(row.seq), Some(*attempt), &event, at)?;
+            row.change(tx, &change, &EventBody::Approved { head }, at)?;
+            train::join(tx, &row, *attempt, request)
         }
         Operation::Accept { by, attempt, request } => {
             let head = request.head.clone();
             let change = Change::Accept { attempt: *attempt, head: head.clone() };
+            let event = EventBody::Noted { text: format!("accepted by {by} despite its verdict") };
+            events::append(tx, Some(row.seq), Some(*attempt), &event, at)?;
             row.change(tx, &change, &EventBody::Approved { head }, at)?;
             tx.prepare_cached(
                 "update attempt set body = json_set(body, '$.base', ?3, '$.head', ?4) where task = ?1 and n = ?2",
             )?
             .execute(params![row.seq, attempt, request.base.as_str(), request.head.as_str()])?;
-            train::join(tx, &row, *attempt, request)?;
-            let event = EventBody::Noted { text: format!("accepted by {by} despite its verdict") };
-            events::append(tx, Some(row.seq), Some(*attempt), &event, at)
+            train::join(tx, &row, *attempt, request)
         }
         Operation::EndConversations => {
             tx.prepare_cached(
@@ -179,7 +179,7 @@ fn requeue(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
 }
 
 fn again(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
-    if let Some(dependency) = dead_dependency(tx, row.seq)? {
+    if let Some((dependency, _)) = dead_dependency(tx, row.seq)? {
         return Err(StoreError::Refused(format!(
             "{}: it depends on {dependency}, which did not succeed; requeue that first",
             row.id

@@ -175,11 +175,11 @@ fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp)
         LandStep::Tested { .. } => {
             events::append(tx, Some(row.seq), super::rows::live_attempt(&row.state), &event, at)
         }
-        LandStep::Wait { why } => {
+        LandStep::Wait { why, held_by } => {
             if matches!(&row.state, TaskState::Landing { waiting: Some(now), .. } if now == why) {
                 return Ok(());
             }
-            row.change(tx, &Change::Wait { why: why.clone() }, &event, at)
+            row.change(tx, &Change::Wait { why: why.clone(), held_by: *held_by }, &event, at)
         }
         LandStep::Landed { commit } => match car_step {
             CarStep::Gated { candidate, .. } if candidate == *commit => {

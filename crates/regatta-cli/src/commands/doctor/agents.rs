@@ -1,6 +1,6 @@
 //! The agents' programs: whether they are installed, their versions and logins.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
             }
             continue;
         };
+        // Without the `.` of `exe: ./agent`.
+        let path: PathBuf = path.components().collect();
         if let Some(why) = left_alone(project, name, &path, &untrusted) {
             found.push(Finding::warning("agent", format!("{shown}: {} was not run: {why}", path.display())));
             continue;

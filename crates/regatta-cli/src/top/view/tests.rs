@@ -11,10 +11,10 @@ use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::report::describe;
-use regatta_core::state::{BlockReason, ParkReason, TaskState};
+use regatta_core::state::{BlockReason, ParkReason, StateName, TaskState};
 use regatta_core::suspicion::Sign;
 use regatta_core::time::Timestamp;
-use regatta_core::train::{Car, CarStep, Intent, LandRequest, Strategy};
+use regatta_core::train::{Car, CarStep, HeldBy, Intent, LandRequest, Strategy};
 use regatta_engine::landing::picture::TestNow;
 use regatta_store::{MessageKind, Spending, TaskBrief};
 
@@ -81,6 +81,7 @@ fn model() -> Model {
         attempt: 1,
         head: commit.clone(),
         waiting: waiting.map(str::to_owned),
+        held_by: HeldBy::Other,
     };
     let parked =
         |why, until, detail: &str| TaskState::Parked { until: at(until), why, detail: detail.to_owned() };
@@ -143,7 +144,12 @@ fn model() -> Model {
         ),
         brief("done-1", "Only read", TaskState::Done { attempt: 1, head: None }, 20),
         brief("called-off", "Called off", TaskState::Cancelled { by: "ada".into() }, 15),
-        brief("left-out", "Left out", TaskState::Skipped { dependency: id("broken") }, 80),
+        brief(
+            "left-out",
+            "Left out",
+            TaskState::Skipped { dependency: id("broken"), was: Some(StateName::Failed) },
+            80,
+        ),
     ];
     for brief in briefs {
         *model.counts.entry(brief.state.kind()).or_default() += 1;

@@ -35,7 +35,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         EventBody::Done { head } => Change::Finish { head },
         EventBody::Landing { landing, target } => match landing {
             LandStep::Intend { .. } | LandStep::Gate { .. } => Change::Proceed,
-            LandStep::Wait { why } => Change::Wait { why },
+            LandStep::Wait { why, held_by } => Change::Wait { why, held_by },
             LandStep::Landed { commit } | LandStep::AlreadyIn { commit } => Change::Land { commit, target },
             // Told by the event behind it.
             LandStep::Reject { .. } | LandStep::Tested { .. } => return None,
@@ -43,7 +43,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         },
         EventBody::Failed { why } => Change::Fail { why },
         EventBody::Blocked { reason, detail } => Change::Block { reason, detail },
-        EventBody::Skipped { dependency } => Change::Skip { dependency },
+        EventBody::Skipped { dependency, was } => Change::Skip { dependency, was },
         EventBody::Rearmed => Change::Rearm,
         EventBody::Cancelled { by } => Change::Cancel { by },
         EventBody::PromptQueued { rearmed: true, .. } | EventBody::FollowingUp { .. } => Change::FollowUp,

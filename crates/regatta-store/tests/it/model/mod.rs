@@ -9,7 +9,7 @@ use regatta_core::failure::FailureClass;
 use regatta_core::oid::Oid;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
-use regatta_core::train::{GateOutcome, Intent, LandStep};
+use regatta_core::train::{GateOutcome, HeldBy, Intent, LandStep};
 use regatta_core::writes::WritePath;
 use regatta_store::conformance::node::{Node, at, id, landing, record, task};
 use regatta_store::{
@@ -210,7 +210,7 @@ fn a_land_step(n: usize) -> LandStep {
     match n {
         0 => LandStep::Intend { intent: Intent { onto: None, at: at(1) } },
         1 => LandStep::Gate { candidate: commit, note: "ok".into() },
-        2 => LandStep::Wait { why: "dirty".into() },
+        2 => LandStep::Wait { why: "dirty".into(), held_by: HeldBy::Changes },
         3 => LandStep::Landed { commit },
         4 => LandStep::AlreadyIn { commit },
         5 => LandStep::Bounce { onto: commit, detail: "x".into(), files: Vec::new(), theirs: String::new() },

@@ -126,7 +126,7 @@ impl Everything {
             TaskState::Pending { .. } | TaskState::Parked { .. } => {
                 assert!(!record.spec.deps.iter().any(dead), "{task} waits for what will not come");
             }
-            TaskState::Skipped { dependency } => {
+            TaskState::Skipped { dependency, .. } => {
                 assert!(record.spec.deps.contains(dependency) && dead(dependency), "{record:?}");
             }
             _ => {}
