@@ -263,9 +263,23 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     assert!(world.outside("repo.lanes/waiter/waiter.txt").exists());
 }
 
+fn without_pid(line: &str) -> String {
+    let words = line.split(' ').map(|word| match word.strip_prefix("pid=") {
+        Some(pid) if pid.parse::<u32>().is_ok() => "pid=PID",
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     let world = world();
+    let barrier = world.barrier("schema");
+    let held = format!(
+        "---\nid: schema\nagent: sh\nauto_land: true\n---\n# The schema\n{}\necho s > s.txt\n",
+        barrier.script()
+    );
+    world.repo().write("tasks/schema.md", &held);
     let daemon = world.begin(["daemon"]);
     let mut events = world.begin(["events", "-f", "--json"]);
     regatta_testkit::daemon::until("the daemon is there", || {
@@ -273,20 +287,24 @@ fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     });
     let json = world.regatta(["enqueue", "schema", "--json"]).exited(0).json();
     assert!(json["daemon"]["pid"].is_u64(), "{json}");
-    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "claimed");
+    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
+    barrier.arrived();
     insta::assert_snapshot!(world.regatta(["enqueue", "oauth", "--no-verify"]).shown(), @"
     enqueued oauth  pending  stays on regatta/oauth  waits for schema
     `daemon` (process PID on HOST) will take it
     ");
-    let out = world.regatta(["wait", "schema", "oauth"]).exited(0).stdout;
-    let mut ends: Vec<&str> = out.lines().collect();
-    ends.sort_unstable();
-    insta::assert_snapshot!(ends.join("\n"), @"
-    EXITED task=oauth state=done
-    EXITED task=schema state=landed
+    let mut wait = world.begin(["wait", "schema", "oauth"]);
+    let mut lines: Vec<String> = [wait.next_line(), wait.next_line()].into_iter().flatten().collect();
+    barrier.open();
+    lines.extend(std::iter::from_fn(|| wait.next_line()));
+    let lines: Vec<String> = lines.iter().map(|line| without_pid(line)).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    WATCHING task=schema pid=PID granularity=exit
     WATCHING task=oauth pid=- granularity=exit
-    WATCHING task=schema pid=- granularity=exit
+    EXITED task=schema state=landed
+    EXITED task=oauth state=done
     ");
+    wait.wait().exited(0);
     insta::assert_snapshot!(world.regatta(["requeue", "oauth"]).shown(), @"
     oauth is pending again
     `daemon` (process PID on HOST) will take it
