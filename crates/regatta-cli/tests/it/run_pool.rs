@@ -119,7 +119,7 @@ fn pooled_lanes_are_the_first_to_go_when_the_disk_runs_low() {
     lines.sort_unstable();
     insta::assert_snapshot!(shown(&lines.join("\n")), @"
     1 pooled lane removed to free disk space
-    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    hint: `regatta run --resume DIR/plan.md` continues
     stopping: agents are asked to stop, and their work is kept (press again to kill them now)
     ");
 }

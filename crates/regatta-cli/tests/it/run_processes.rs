@@ -117,7 +117,7 @@ fn ctrl_c_once_stops_cleanly_and_resume_finishes() {
     --- stderr
 
     stopping: agents are asked to stop, and their work is kept (press again to kill them now)
-    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
+    hint: `regatta run --resume DIR/plan.md` continues
     --- exit 130
     ");
     world.assert_states(["a pending", "b pending"]);
