@@ -67,7 +67,7 @@ fn watched(sign: &str, watch: &str, before: &str, after: &str) -> String {
 
 #[test]
 fn a_silent_agent_is_told_of_until_it_speaks() {
-    insta::assert_snapshot!(watched("silence", "silence: 200ms", "", "init"), @"
+    insta::assert_snapshot!(watched("silence", "silence: 2s", "", "init"), @"
       TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
     ● a     running  1    claude  TIME  do it  ⚠ silence: no output for TIME while no tool is running
     ● a  do it
@@ -215,7 +215,7 @@ answer 7 false 'written'"#;
 #[test]
 fn a_question_that_stands_unanswered_is_told_of_until_something_else_is_heard() {
     let (before, after) = ("init; printf 'Do you trust the files in this folder? ' >&2", "echo yes >&2");
-    insta::assert_snapshot!(watched("prompt", "silence: 300ms", before, after), @"
+    insta::assert_snapshot!(watched("prompt", "silence: 2s", before, after), @"
       TASK  STATE    TRY  AGENT  TIME  TITLE  NOW
     ● a     running  1    claude  TIME  do it  ⚠ prompt: it asks whether to trust this directory: `Do you trust the files in this folder…
     ● a  do it
@@ -264,7 +264,7 @@ finish"#;
 
 #[test]
 fn a_suspicion_outlives_the_daemon_that_had_it_and_the_next_one_takes_it_back() {
-    let world = with_claude("silence: 300ms", "");
+    let world = with_claude("silence: 2s", "");
     let barrier = world.barrier("on");
     script(&world.outside("bin/claude"), &format!("{INIT}{}\ninit\nfinish", barrier.script()));
     let daemon = world.daemon();
