@@ -42,6 +42,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 pub use net::PROXY_PORT;
 pub use probe::{Machine, probe};
 pub use report::{Confined, Fault, Weaker};
+pub(crate) use stages::FAILED;
 pub use start::{Foreground, command};
 
 use args::Args;

@@ -38,7 +38,7 @@ use super::report::{Confined, Fault, PROGRAM, Report, Status, Weaker};
 use super::{landlock, limits, mounts, net, seccomp, sys};
 
 /// What a process of this program exits with if nothing ran. Only seen without a status pipe.
-const FAILED: i32 = 125;
+pub(crate) const FAILED: i32 = 125;
 
 /// Confines this process as the document says and becomes the program, or starts it and stays until it has ended.
 pub(super) fn run(args: &Args, document: &Confinement, status: &Status, listeners: Option<OwnedFd>) -> i32 {

@@ -99,8 +99,8 @@ fn try_out(exe: &Path, settings: &SandboxSettings, choice: &Choice) -> Result<()
         if output.status.success() {
             return Ok(true);
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if said.contains("regatta confine") { Err(said) } else { Ok(false) }
+        let is_set_up = output.status.code() != Some(confine::FAILED);
+        if is_set_up { Ok(false) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
     };
     // Only programs that Regatta needs anyway.
     let exe_text = exe.to_string_lossy();
