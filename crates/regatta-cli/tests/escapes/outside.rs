@@ -79,7 +79,7 @@ impl Services {
         });
     }
 
-    /// A program that acts for whoever connects; that it was reached is heard.
+    /// A service that takes connections at this path, and records that it was reached.
     pub(crate) fn named(&self, name: &'static str, path: &Path) {
         let listener = UnixListener::bind(path).unwrap();
         self.listen(move |services| match listener.accept() {

@@ -12,7 +12,7 @@ use crate::documents::{LogAttemptDocument, LogPromptDocument};
 #[derive(Clone, Debug)]
 pub struct LogHeading<'a> {
     pub attempt: &'a Attempt,
-    /// What its agent was told, in this order.
+    /// The prompts that its agent received, oldest first.
     pub told: Vec<Told>,
 }
 
