@@ -18,8 +18,12 @@ mod model;
 mod spending;
 pub mod sqlite;
 
+#[cfg(any(debug_assertions, feature = "conformance"))]
+pub mod around;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(any(debug_assertions, feature = "conformance"))]
+pub mod counting;
 #[cfg(feature = "conformance")]
 pub mod faulty;
 
@@ -61,6 +65,13 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     let opened = tokio::task::spawn_blocking(move || sqlite::SqliteStore::open(path)).await;
     let store =
         opened.map_err(|error| StoreError::Unavailable(format!("opening was given up: {error}")))??;
+    #[cfg(debug_assertions)]
+    if let Some(path) = std::env::var_os("REGATTA_TEST_CALLS") {
+        let counting = counting::Counting::new(store, path.as_ref());
+        let counting =
+            counting.map_err(|error| StoreError::Invalid(format!("{}: {error}", path.display())))?;
+        return Ok(Arc::new(counting));
+    }
     Ok(Arc::new(store))
 }
 
@@ -213,7 +224,8 @@ pub trait Store: Crew {
     async fn last_seq(&self) -> Result<u64>;
 
     /// Wakes whenever something may have changed, by this process or another. Only a hint, and several changes may
-    /// cause one wake-up: read the store to learn what changed.
+    /// cause one wake-up: read the store to learn what changed. A [`renew`](Self::renew) wakes nobody in the process that
+    /// called it.
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>>;
 
     // ── The train ───────────────────────────────────────────────────────────────────────────────────────────
