@@ -153,6 +153,11 @@ pub enum EventBody {
     },
     /// The dependency that caused the skip is available again.
     Rearmed,
+    /// The process that works on it was asked to cancel it; changes no state. Older versions wrote a note instead.
+    CancelAsked {
+        /// Who asked.
+        by: String,
+    },
     /// It was cancelled.
     Cancelled {
         /// Who cancelled it.

@@ -101,6 +101,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Adopted { .. }
         | EventBody::Released { .. }
         | EventBody::TakenBack { .. }
+        | EventBody::CancelAsked { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_)
         | EventBody::PromptQueued { .. }

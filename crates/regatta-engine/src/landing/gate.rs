@@ -35,13 +35,23 @@ pub(crate) enum Gate {
 /// A fingerprint of everything that defines the gate: passing one gate says nothing about another. `None` without a
 /// gate.
 pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
-    let command = ctx.settings.config.land.test_command.as_ref()?;
+    let config = &ctx.settings.config;
+    let command = config.land.test_command.as_ref()?;
+    Some(fingerprint_of(command, config.lane.setup.as_deref().unwrap_or_default(), &machine_kind()))
+}
+
+/// The kind of machine that a pass counts for: what passes on one may fail on another.
+fn machine_kind() -> String {
+    format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+fn fingerprint_of(command: &str, setup: &str, machine: &str) -> String {
     let mut hash = Sha256::new();
-    for part in [command, ctx.settings.config.lane.setup.as_ref().unwrap_or(&String::new())] {
+    for part in [command, setup, machine] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
-    Some(hex(&hash.finalize()))
+    hex(&hash.finalize())
 }
 
 /// Checks out `candidate` separately and runs the gate there.
@@ -163,4 +173,28 @@ fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<Stri
         "{what} `{command}` {} on {at} (full output: .regatta/gates/{at}){tail}",
         ran.exit.predicate()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_pass_counts_for_one_command_one_setup_and_one_kind_of_machine() {
+        let here = machine_kind();
+        let known = fingerprint_of("make test", "make deps", &here);
+        assert_eq!(known, fingerprint_of("make test", "make deps", &here));
+        let others = [
+            fingerprint_of("make check", "make deps", &here),
+            fingerprint_of("make test", "", &here),
+            fingerprint_of("make test", "make deps", "linux/another"),
+            // Parts do not run into each other.
+            fingerprint_of("make testmake deps", "", &here),
+        ];
+        let all: BTreeSet<&String> = others.iter().chain([&known]).collect();
+        assert_eq!(all.len(), 5);
+        assert!(here.contains(std::env::consts::ARCH), "{here}");
+    }
 }

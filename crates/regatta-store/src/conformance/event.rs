@@ -104,6 +104,20 @@ pub async fn a_change_wakes_its_own_handle(fixture: &dyn Fixture) {
     assert_eq!(node.ready().await, ["t"]);
 }
 
+pub async fn a_beat_does_not_wake_its_own_handle(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    let mut changes = node.store.subscribe().await.unwrap();
+    node.add(&[task("t")]).await;
+    tokio::time::timeout(DEADLINE, changes.changed()).await.expect("a wake-up").unwrap();
+    // The writer answers before it wakes: a later write comes after the wake-ups of the earlier ones.
+    while tokio::time::timeout(Duration::from_millis(50), changes.changed()).await.is_ok() {}
+    for _ in 0..5 {
+        node.store.renew(&node.session).await.unwrap();
+    }
+    let woken = tokio::time::timeout(Duration::from_millis(200), changes.changed()).await;
+    assert!(woken.is_err(), "a beat is news to nobody");
+}
+
 pub async fn a_change_wakes_other_handles_at_once(fixture: &dyn Fixture) {
     let (a, b) = (Node::join(fixture, "a").await, Node::join(fixture, "b").await);
     let mut changes = a.store.subscribe().await.unwrap();

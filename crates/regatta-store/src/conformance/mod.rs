@@ -147,6 +147,7 @@ macro_rules! conformance {
                 an_event_that_tells_of_a_state_is_not_appended_from_outside,
                 a_reader_that_follows_misses_nothing,
                 a_change_wakes_its_own_handle,
+                a_beat_does_not_wake_its_own_handle,
                 a_change_wakes_other_handles_at_once,
             }
             read {

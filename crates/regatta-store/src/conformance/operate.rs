@@ -40,6 +40,8 @@ pub async fn a_holder_is_asked_to_cancel(fixture: &dyn Fixture) {
     node.operate("t", ask()).await.unwrap();
     let record = node.store.task(&id("t")).await.unwrap();
     assert_eq!((record.state.name(), record.cancel_asked.as_deref()), ("claimed", Some("me")));
+    let asked = node.store.events(0, Some(&id("t")), 100).await.unwrap().pop().unwrap();
+    assert_eq!((asked.body, asked.attempt), (EventBody::CancelAsked { by: "me".into() }, Some(1)));
     node.settle(&claim, Outcome::Cancel { by: "me".into() }).await.unwrap();
     let record = node.store.task(&id("t")).await.unwrap();
     assert_eq!((record.state.name(), record.cancel_asked), ("cancelled", None));

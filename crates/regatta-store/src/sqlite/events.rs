@@ -66,6 +66,7 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::Skipped { .. }
         | EventBody::Rearmed
         | EventBody::Cancelled { .. }
+        | EventBody::CancelAsked { .. }
         | EventBody::PromptQueued { .. }
         | EventBody::FollowingUp { .. }
         | EventBody::Stands { .. }

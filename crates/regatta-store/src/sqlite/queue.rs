@@ -136,7 +136,7 @@ fn ask_cancel(tx: &Tx, row: &Row, by: &str, at: Timestamp) -> Result<()> {
         )));
     }
     tx.prepare_cached("update task set cancel_asked = ?2 where seq = ?1")?.execute(params![row.seq, by])?;
-    let event = EventBody::Noted { text: format!("{by} asked to cancel it") };
+    let event = EventBody::CancelAsked { by: by.to_owned() };
     events::append(tx, Some(row.seq), live_attempt(&row.state), &event, at)
 }
 

@@ -37,7 +37,7 @@ impl Store for SqliteStore {
     async fn renew(&self, session: &SessionId) -> Result<Beat> {
         self.require_file()?;
         let session = session.clone();
-        self.writer.call(move |tx| sessions::renew(tx, &session)).await
+        self.writer.call_quietly(move |tx| sessions::renew(tx, &session)).await
     }
 
     async fn close_session(&self, session: &SessionId, at: Timestamp) -> Result<()> {

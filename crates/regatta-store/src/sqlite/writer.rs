@@ -45,6 +45,8 @@ enum Message {
 /// One write on its way through a group: executed, then answered once the result of the group is known.
 trait Write: Send {
     fn run(&mut self, db: &Connection);
+    /// Whether nobody has to be woken for it.
+    fn is_quiet(&self) -> bool;
     fn answer(self: Box<Self>, committed: &Result<()>);
 }
 
@@ -52,6 +54,7 @@ struct Call<T, F> {
     work: Option<F>,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+    is_quiet: bool,
 }
 
 impl<T, F> Write for Call<T, F>
@@ -63,6 +66,10 @@ where
         if let Some(work) = self.work.take() {
             self.outcome = Some(in_savepoint(db, work));
         }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.is_quiet
     }
 
     fn answer(self: Box<Self>, committed: &Result<()>) {
@@ -116,9 +123,26 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Tx) -> Result<T> + Send + 'static,
     {
+        self.write(work, false).await
+    }
+
+    /// The same for a write that no reader of this process waits for.
+    pub(super) async fn call_quietly<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx) -> Result<T> + Send + 'static,
+    {
+        self.write(work, true).await
+    }
+
+    async fn write<T, F>(&self, work: F, is_quiet: bool) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx) -> Result<T> + Send + 'static,
+    {
         let gone = || StoreError::Unavailable("the store was closed".into());
         let (reply, answer) = oneshot::channel();
-        let call = Call { work: Some(work), outcome: None, reply };
+        let call = Call { work: Some(work), outcome: None, reply, is_quiet };
         let inbox = self.inbox.as_ref().ok_or_else(gone)?;
         inbox.send(Message::Write(Box::new(call))).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
@@ -147,10 +171,11 @@ fn run(db: &Connection, path: &Path, messages: &mpsc::Receiver<Message>, changed
     let mut version = data_version(db);
     while let Ok(message) = messages.recv() {
         let changes = db.total_changes();
-        if let Message::Write(first) = message {
-            group(db, first, messages);
-        }
-        let wrote = db.total_changes() != changes;
+        let is_loud = match message {
+            Message::Write(first) => group(db, first, messages),
+            Message::Look => false,
+        };
+        let wrote = is_loud && db.total_changes() != changes;
         if wrote {
             touch(path);
         }
@@ -177,13 +202,16 @@ fn touch(path: &Path) {
     let _missed = rustix::fs::utimensat(CWD, path, &times, AtFlags::empty());
 }
 
-/// Executes `first` and all writes waiting behind it, commits once, answers all.
-fn group(db: &Connection, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) {
+/// Executes `first` and all writes waiting behind it, commits once, answers all. Returns whether others may want to
+/// know.
+fn group(db: &Connection, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) -> bool {
     let mut writes = Vec::new();
     let committed = begin_and_run(db, first, messages, &mut writes);
+    let is_loud = writes.iter().any(|write| !write.is_quiet());
     for write in writes {
         write.answer(&committed);
     }
+    is_loud
 }
 
 fn begin_and_run(

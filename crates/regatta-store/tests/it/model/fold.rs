@@ -63,6 +63,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::BudgetSpent { .. }
         | EventBody::Noted { .. }
         | EventBody::TakenBack { .. }
+        | EventBody::CancelAsked { .. }
         | EventBody::Unknown(_) => return None,
     })
 }
