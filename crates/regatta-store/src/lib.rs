@@ -15,8 +15,10 @@ mod admission;
 mod crew;
 mod error;
 mod model;
+mod rules;
 mod spending;
 pub mod sqlite;
+mod stored;
 
 #[cfg(any(debug_assertions, feature = "conformance"))]
 pub mod around;

@@ -34,7 +34,7 @@ pub const LOST_LEASES: u32 = 5;
 pub struct SessionId(pub String);
 
 /// Created by the caller, once per intended change; a repeat carries the same id.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId(pub String);
 
 impl RequestId {
@@ -538,7 +538,7 @@ pub struct Lander {
 }
 
 /// One account: a profile, as one kind of agent uses it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountKey {
     pub profile: String,
     /// The kind of agent.

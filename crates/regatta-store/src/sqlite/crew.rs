@@ -9,13 +9,14 @@ use crate::crew::{
     ContextEntry, ContextQuery, ContextWrite, Crew, InboxQuery, Mark, Member, Message, NewMember, NewMessage,
     Posted,
 };
+use crate::rules;
 use crate::{Claim, ClaimRequest, Lander, RequestId, Result};
 
 #[async_trait]
 impl Crew for SqliteStore {
     async fn register(&self, member: &NewMember, at: Timestamp) -> Result<()> {
         let member = member.clone();
-        self.writer.call(move |tx| members::register(tx, &member, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::members::register(&member, at))).await
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
@@ -29,12 +30,12 @@ impl Crew for SqliteStore {
 
     async fn take_up(&self, claim: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
         let claim = claim.clone();
-        self.writer.call(move |tx| members::take_up(tx, &claim, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::members::take_up(&claim, at))).await
     }
 
     async fn post(&self, message: &NewMessage, request: &RequestId, at: Timestamp) -> Result<Posted> {
         let (message, request) = (message.clone(), request.clone());
-        self.writer.call(move |tx| messages::post(tx, &message, &request, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::messages::post(&message, &request, at))).await
     }
 
     async fn inbox(&self, name: &MemberName, query: &InboxQuery) -> Result<Vec<Message>> {
@@ -48,12 +49,12 @@ impl Crew for SqliteStore {
 
     async fn mark(&self, name: &MemberName, messages: &[u64], mark: Mark, at: Timestamp) -> Result<()> {
         let (name, ids) = (name.clone(), messages.to_vec());
-        self.writer.call(move |tx| messages::mark(tx, &name, &ids, mark, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::messages::mark(&name, &ids, mark, at))).await
     }
 
     async fn set_context(&self, write: &ContextWrite, request: &RequestId, at: Timestamp) -> Result<u64> {
         let (write, request) = (write.clone(), request.clone());
-        self.writer.call(move |tx| context::set(tx, &write, &request, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::context::set(&write, &request, at))).await
     }
 
     async fn context(&self, key: &str) -> Result<Option<ContextEntry>> {

@@ -21,8 +21,3 @@ impl From<rusqlite::Error> for StoreError {
         }
     }
 }
-
-/// The error for a stored value that cannot be parsed.
-pub(super) fn unreadable(what: &str, error: impl std::fmt::Display) -> StoreError {
-    StoreError::Corrupt(format!("{what} cannot be read back: {error}"))
-}

@@ -1,18 +1,15 @@
 //! The SQLite backend: one file, any number of processes, no service.
 //!
-//! Every write is a function of a `writer::Tx`, which only the writer's thread can create; every read is a function of
-//! a snapshot. The functions are in the modules below, one per part of the contract; this module only passes arguments
-//! to them.
+//! Every write is a call of the rules, carried out in a `writer::Tx`, which only the writer's thread can create:
+//! `ledger` reads what the rule asks for, `commit` writes its plan. Every read is a function of a snapshot; these are
+//! in the modules below, one per part of the contract.
 
-mod admission;
-mod claims;
+mod commit;
 mod context;
 mod crew;
-mod cycle;
-mod dependents;
-mod enqueue;
 mod events;
 mod failure;
+mod ledger;
 mod members;
 mod messages;
 mod migrate;
@@ -38,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::{Result, StoreError};
+use writer::Reading;
 
 /// A store in one file. Cheap to open; closing it waits for pending writes.
 pub struct SqliteStore {
@@ -53,9 +51,19 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store at `path`, creating it, its directory and its schema if they are missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = std::path::absolute(path.as_ref())
+        Self::open_with(path.as_ref(), Reading::AtOnce)
+    }
+
+    /// The same, but its rules read in rounds, as they do in a store over a network.
+    #[cfg(feature = "conformance")]
+    pub fn open_in_rounds(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path.as_ref(), Reading::InRounds)
+    }
+
+    fn open_with(path: &Path, reading: Reading) -> Result<Self> {
+        let path = std::path::absolute(path)
             .map_err(|error| StoreError::Invalid(format!("the store's path is no path: {error}")))?;
-        let writer = writer::Writer::start(open::writer(&path)?, &path)?;
+        let writer = writer::Writer::start(open::writer(&path)?, &path, reading)?;
         let (readers, file) = (reader::Readers::new(path.clone()), file_at(&path));
         Ok(Self { readers, watch: Mutex::new(None), writer, file, path })
     }

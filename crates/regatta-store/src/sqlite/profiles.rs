@@ -1,11 +1,10 @@
-//! Profiles: whose turn it is, and their limits.
+//! Reads profiles: whose turn it is, and their limits.
 
+use regatta_core::profiles::Cooling;
 use rusqlite::{Connection, params};
 
-use super::rows::{bounded, from_json};
-use super::writer::Tx;
+use crate::stored::from_json;
 use crate::{AccountKey, AccountRecord, Result};
-use regatta_core::profiles::Cooling;
 
 pub(super) fn list(db: &Connection) -> Result<Vec<AccountRecord>> {
     let mut accounts = Vec::new();
@@ -31,30 +30,4 @@ fn coolings(db: &Connection, key: &AccountKey) -> Result<Vec<Cooling>> {
         found.push(from_json("a profile's limit", &row.get::<_, String>(0)?)?);
     }
     Ok(found)
-}
-
-pub(super) fn take_turn(tx: &Tx, key: &AccountKey) -> Result<()> {
-    tx.prepare_cached(
-        "insert into profile(name, agent, turn) values(?1, ?2, (select coalesce(max(turn), 0) + 1 from profile)) \
-         on conflict(name, agent) do update set turn = excluded.turn",
-    )?
-    .execute(params![key.profile, key.agent])?;
-    Ok(())
-}
-
-pub(super) fn cool(tx: &Tx, key: &AccountKey, cooling: &Cooling) -> Result<()> {
-    let body = bounded("a profile's limit", cooling)?;
-    tx.prepare_cached("insert or ignore into profile(name, agent, turn) values(?1, ?2, 0)")?
-        .execute(params![key.profile, key.agent])?;
-    tx.prepare_cached(
-        "insert into cooling(name, agent, \"limit\", body) values(?1, ?2, ?3, ?4) \
-         on conflict(name, agent, \"limit\") do update set body = excluded.body",
-    )?
-    .execute(params![key.profile, key.agent, cooling.limit, body])?;
-    Ok(())
-}
-
-pub(super) fn warm(tx: &Tx, profile: &str) -> Result<()> {
-    tx.prepare_cached("delete from cooling where name = ?1")?.execute([profile])?;
-    Ok(())
 }

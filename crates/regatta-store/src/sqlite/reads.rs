@@ -8,12 +8,15 @@ use regatta_core::time::Timestamp;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Rows, params_from_iter};
 
-use super::failure::unreadable;
-use super::rows::{COLUMNS, Row, from_json, state_of, to_json};
-use crate::{Result, TaskBrief, TaskQuery, TaskRecord};
+use super::rows::{self, COLUMNS, state_of};
+use super::{prompts, sessions};
+use crate::rules::claims::claim_of;
+use crate::rules::record::Task;
+use crate::stored::{from_json, to_json, unreadable};
+use crate::{Claim, Result, SessionId, TaskBrief, TaskQuery, TaskRecord};
 
 pub(super) fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {
-    record(db, Row::require(db, task)?)
+    record(db, rows::require(db, task)?)
 }
 
 pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskRecord>> {
@@ -23,9 +26,15 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskRecord
     let mut rows = select.query(params_from_iter(&chosen.values))?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
-        records.push(record(db, Row::read(row)?)?);
+        records.push(record(db, rows::read(row)?)?);
     }
     Ok(records)
+}
+
+/// The claims of a session, in the order in which their tasks arrived.
+pub(super) fn claims_of(db: &Connection, session: &SessionId) -> Result<Vec<Claim>> {
+    let held = sessions::held_by(db, session)?;
+    held.iter().map(|row| claim_of(row, rows::spec(db, row)?, prompts::taken(db, row)?)).collect()
 }
 
 /// The first page of a list is short, so that its reader can start early.
@@ -238,9 +247,9 @@ pub(super) fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(StateN
 }
 
 pub(super) fn attempts(db: &Connection, task: &TaskId) -> Result<Vec<Attempt>> {
-    let row = Row::require(db, task)?;
+    let row = rows::require(db, task)?;
     let mut query = db.prepare_cached("select body from attempt where task = ?1 order by n")?;
-    let mut rows = query.query([row.seq])?;
+    let mut rows = query.query([row.seq.cast_signed()])?;
     let mut attempts = Vec::new();
     while let Some(found) = rows.next()? {
         attempts.push(from_json(&format!("an attempt of {}", row.id), &found.get::<_, String>(0)?)?);
@@ -248,11 +257,11 @@ pub(super) fn attempts(db: &Connection, task: &TaskId) -> Result<Vec<Attempt>> {
     Ok(attempts)
 }
 
-fn record(db: &Connection, row: Row) -> Result<TaskRecord> {
+fn record(db: &Connection, row: Task) -> Result<TaskRecord> {
     Ok(TaskRecord {
-        spec: row.spec(db)?,
-        waiting_on: if row.unmet == 0 { Vec::new() } else { waiting_on(db, row.seq)? },
-        seq: row.seq.cast_unsigned(),
+        spec: rows::spec(db, &row)?,
+        waiting_on: if row.unmet == 0 { Vec::new() } else { waiting_on(db, row.seq.cast_signed())? },
+        seq: row.seq,
         state: row.state,
         queue: row.queue,
         attempts: row.attempts,

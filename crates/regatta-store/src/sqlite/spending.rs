@@ -6,8 +6,8 @@ use regatta_core::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use super::rows::to_json;
 use super::writer::Tx;
+use crate::stored::to_json;
 use crate::{QUARTER, Result, SpendBy, SpendQuery, Spending};
 
 /// Stores what `attempt` has used.
@@ -38,13 +38,6 @@ pub(super) fn put(tx: &Tx, task: i64, attempt: &Attempt) -> Result<()> {
 /// A number within the database's range.
 fn stored(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// Counts the task's attempts against its budget from `at` on.
-pub(super) fn count_from(tx: &Tx, task: i64, at: Timestamp) -> Result<()> {
-    tx.prepare_cached("update task set counted_from = ?2 where seq = ?1")?
-        .execute(params![task, at.millis()])?;
-    Ok(())
 }
 
 pub(super) fn read(db: &Connection, query: &SpendQuery) -> Result<Vec<Spending>> {

@@ -14,9 +14,8 @@ use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
 use super::watch::WalWatch;
-use super::{
-    SqliteStore, claims, enqueue, events, profiles, prompts, queue, reads, reports, sessions, spending, train,
-};
+use super::{SqliteStore, events, profiles, prompts, queue, reads, reports, sessions, spending, train};
+use crate::rules;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
     Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
@@ -31,18 +30,18 @@ impl Store for SqliteStore {
 
     async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
         let (session, node) = (session.clone(), node.clone());
-        self.writer.call(move |tx| sessions::open(tx, &session, &node)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::sessions::open(&session, &node))).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {
         self.require_file()?;
         let session = session.clone();
-        self.writer.call_quietly(move |tx| sessions::renew(tx, &session)).await
+        self.writer.call_quietly(move |tx| tx.carry_out(&rules::sessions::renew(&session))).await
     }
 
     async fn close_session(&self, session: &SessionId, at: Timestamp) -> Result<()> {
         let session = session.clone();
-        self.writer.call(move |tx| sessions::close(tx, &session, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::sessions::close(&session, at))).await
     }
 
     async fn sessions(&self) -> Result<Vec<SessionInfo>> {
@@ -57,12 +56,14 @@ impl Store for SqliteStore {
         at: Timestamp,
     ) -> Result<Vec<TaskId>> {
         let (session, heir) = (session.clone(), heir.cloned());
-        self.writer.call(move |tx| sessions::expire(tx, &session, beat, heir.as_ref(), at)).await
+        self.writer
+            .call(move |tx| tx.carry_out(&rules::sessions::expire(&session, beat, heir.as_ref(), at)))
+            .await
     }
 
     async fn enqueue(&self, tasks: &[NewTask], request: &RequestId, at: Timestamp) -> Result<()> {
-        let (tasks, request) = (enqueue::prepare(tasks)?, request.clone());
-        self.writer.call(move |tx| enqueue::enqueue(tx, &tasks, &request, at)).await
+        let (tasks, request) = (rules::enqueue::prepare(tasks)?, request.clone());
+        self.writer.call(move |tx| tx.carry_out(&rules::enqueue::enqueue(&tasks, &request, at))).await
     }
 
     async fn ready(&self, queue: &str, after: Option<&ReadyKey>, limit: usize) -> Result<Vec<Ready>> {
@@ -77,22 +78,22 @@ impl Store for SqliteStore {
 
     async fn claim(&self, claim: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
         let claim = claim.clone();
-        self.writer.call(move |tx| claims::claim(tx, &claim, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::claims::claim(&claim, at))).await
     }
 
     async fn claims_of(&self, session: &SessionId) -> Result<Vec<Claim>> {
         let session = session.clone();
-        self.readers.call(move |db| claims::claims_of(db, &session)).await
+        self.readers.call(move |db| reads::claims_of(db, &session)).await
     }
 
     async fn advance(&self, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()> {
         let (claim, step, request) = (claim.clone(), step.clone(), request.clone());
-        self.writer.call(move |tx| claims::advance(tx, &claim, &step, &request, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::claims::advance(&claim, &step, &request, at))).await
     }
 
     async fn report(&self, report: &WorkerReport, request: &RequestId, at: Timestamp) -> Result<()> {
         let (report, request) = (report.clone(), request.clone());
-        self.writer.call(move |tx| reports::report(tx, &report, &request, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::reports::report(&report, &request, at))).await
     }
 
     async fn operate(
@@ -103,7 +104,9 @@ impl Store for SqliteStore {
         at: Timestamp,
     ) -> Result<()> {
         let (task, operation, request) = (task.clone(), operation.clone(), request.clone());
-        self.writer.call(move |tx| queue::operate(tx, &task, &operation, &request, at)).await
+        self.writer
+            .call(move |tx| tx.carry_out(&rules::queue::operate(&task, &operation, &request, at)))
+            .await
     }
 
     async fn send(
@@ -113,9 +116,9 @@ impl Store for SqliteStore {
         request: &RequestId,
         at: Timestamp,
     ) -> Result<Sent> {
-        prompts::check(prompt)?;
+        rules::prompts::check(prompt)?;
         let (task, prompt, request) = (task.clone(), prompt.clone(), request.clone());
-        self.writer.call(move |tx| prompts::send(tx, &task, &prompt, &request, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::prompts::send(&task, &prompt, &request, at))).await
     }
 
     async fn prompts(&self, task: &TaskId) -> Result<Vec<Prompt>> {
@@ -186,7 +189,9 @@ impl Store for SqliteStore {
         at: Timestamp,
     ) -> Result<()> {
         let (task, body, request) = (task.cloned(), body.clone(), request.clone());
-        self.writer.call(move |tx| events::append_once(tx, task.as_ref(), attempt, &body, &request, at)).await
+        self.writer
+            .call(move |tx| tx.carry_out(&rules::events::append(task.as_ref(), attempt, &body, &request, at)))
+            .await
     }
 
     async fn events(&self, after: u64, task: Option<&TaskId>, limit: usize) -> Result<Vec<Event>> {
@@ -210,12 +215,12 @@ impl Store for SqliteStore {
 
     async fn elect(&self, role: &str, session: &SessionId) -> Result<Option<Lander>> {
         let (role, session) = (role.to_owned(), session.clone());
-        self.writer.call(move |tx| train::elect(tx, &role, &session)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::train::elect(&role, &session))).await
     }
 
     async fn resign(&self, lander: &Lander) -> Result<()> {
         let lander = lander.clone();
-        self.writer.call(move |tx| train::resign(tx, &lander)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::train::resign(&lander))).await
     }
 
     async fn cars(&self, target: &str) -> Result<Vec<Car>> {
@@ -225,7 +230,7 @@ impl Store for SqliteStore {
 
     async fn land_all(&self, lander: &Lander, steps: &[(TaskId, LandStep)], at: Timestamp) -> Result<()> {
         let (lander, steps) = (lander.clone(), steps.to_vec());
-        self.writer.call(move |tx| train::land_all(tx, &lander, &steps, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::train::land_all(&lander, &steps, at))).await
     }
 
     async fn passes(&self, gate: &str) -> Result<Vec<Oid>> {
@@ -235,7 +240,7 @@ impl Store for SqliteStore {
 
     async fn record_pass(&self, gate: &str, tree: &Oid, at: Timestamp) -> Result<()> {
         let (gate, tree) = (gate.to_owned(), tree.to_owned());
-        self.writer.call(move |tx| train::record_pass(tx, &gate, &tree, at)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::train::record_pass(&gate, &tree, at))).await
     }
 
     async fn accounts(&self) -> Result<Vec<AccountRecord>> {
@@ -244,16 +249,16 @@ impl Store for SqliteStore {
 
     async fn take_turn(&self, account: &AccountKey) -> Result<()> {
         let account = account.clone();
-        self.writer.call(move |tx| profiles::take_turn(tx, &account)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::profiles::take_turn(&account))).await
     }
 
     async fn cool(&self, account: &AccountKey, cooling: &Cooling) -> Result<()> {
         let (account, cooling) = (account.clone(), cooling.clone());
-        self.writer.call(move |tx| profiles::cool(tx, &account, &cooling)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::profiles::cool(&account, &cooling))).await
     }
 
     async fn warm(&self, profile: &str) -> Result<()> {
         let profile = profile.to_owned();
-        self.writer.call(move |tx| profiles::warm(tx, &profile)).await
+        self.writer.call(move |tx| tx.carry_out(&rules::profiles::warm(&profile))).await
     }
 }

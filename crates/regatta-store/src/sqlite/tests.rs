@@ -8,8 +8,9 @@ use regatta_core::spec::TaskSpec;
 use rusqlite::{Connection, StatementStatus, params};
 
 use super::writer::Tx;
-use super::{claims, enqueue, open, queue, sessions};
+use super::{open, queue};
 use crate::conformance::node::{QUEUE, at, node_info, task};
+use crate::rules::{claims, enqueue, sessions};
 use crate::{ClaimRequest, NewTask, ReadyKey, RequestId, SessionId};
 
 /// The plan of a query, as SQLite explains it.
@@ -59,9 +60,10 @@ fn populated(directory: &tempfile::TempDir, n: usize) -> Connection {
         })
         .collect();
     let tx = Tx::for_test(&db);
-    sessions::open(&tx, &SessionId("s".into()), &node_info("a")).unwrap();
+    tx.carry_out(&sessions::open(&SessionId("s".into()), &node_info("a"))).unwrap();
     db.execute_batch("begin").unwrap();
-    enqueue::enqueue(&tx, &enqueue::prepare(&tasks).unwrap(), &RequestId("r".into()), at(1)).unwrap();
+    let tasks = enqueue::prepare(&tasks).unwrap();
+    tx.carry_out(&enqueue::enqueue(&tasks, &RequestId("r".into()), at(1))).unwrap();
     db.execute_batch("commit").unwrap();
     db
 }
@@ -101,7 +103,7 @@ fn steps_of_claim(db: &mut Connection, key: &ReadyKey, name: &str) -> u64 {
         request: RequestId::fresh(),
         limits: None,
     };
-    let claim = claims::claim(&Tx::for_test(db), &wanted, at(2)).unwrap();
+    let claim = Tx::for_test(db).carry_out(&claims::claim(&wanted, at(2))).unwrap();
     db.progress_handler(0, None::<fn() -> bool>).unwrap();
     assert!(claim.is_some_and(|claim| claim.spec.priority == key.priority));
     counted.load(Ordering::Relaxed)

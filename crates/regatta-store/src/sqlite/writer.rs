@@ -20,19 +20,38 @@ use crate::{Result, StoreError};
 const GROUP: usize = 256;
 
 /// Permission to write: exists only inside the writer's transaction.
-pub(super) struct Tx<'a>(&'a Connection);
+pub(super) struct Tx<'a> {
+    db: &'a Connection,
+    reading: Reading,
+}
+
+/// How rules get what they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Each record when the rule asks for it.
+    AtOnce,
+    /// In rounds, as a store over a network has to: for tests of the rules.
+    #[cfg_attr(not(feature = "conformance"), expect(dead_code, reason = "only the suite opens such a store"))]
+    InRounds,
+}
+
+impl Tx<'_> {
+    pub(super) fn reading(&self) -> Reading {
+        self.reading
+    }
+}
 
 #[cfg(test)]
 impl<'a> Tx<'a> {
     pub(super) fn for_test(db: &'a Connection) -> Self {
-        Self(db)
+        Self { db, reading: Reading::AtOnce }
     }
 }
 
 impl Deref for Tx<'_> {
     type Target = Connection;
     fn deref(&self) -> &Connection {
-        self.0
+        self.db
     }
 }
 
@@ -44,7 +63,7 @@ enum Message {
 
 /// One write on its way through a group: executed, then answered once the result of the group is known.
 trait Write: Send {
-    fn run(&mut self, db: &Connection);
+    fn run(&mut self, tx: &Tx);
     /// Whether nobody has to be woken for it.
     fn is_quiet(&self) -> bool;
     fn answer(self: Box<Self>, committed: &Result<()>);
@@ -62,9 +81,9 @@ where
     T: Send,
     F: FnOnce(&Tx) -> Result<T> + Send,
 {
-    fn run(&mut self, db: &Connection) {
+    fn run(&mut self, tx: &Tx) {
         if let Some(work) = self.work.take() {
-            self.outcome = Some(in_savepoint(db, work));
+            self.outcome = Some(in_savepoint(tx, work));
         }
     }
 
@@ -104,14 +123,14 @@ impl Looker {
 }
 
 impl Writer {
-    pub(super) fn start(db: Connection, path: &Path) -> Result<Self> {
+    pub(super) fn start(db: Connection, path: &Path, reading: Reading) -> Result<Self> {
         let (inbox, messages) = mpsc::channel();
         let changed = watch::Sender::new(0);
         let thread = {
             let (changed, path) = (changed.clone(), path.to_owned());
             std::thread::Builder::new()
                 .name("regatta-store".into())
-                .spawn(move || run(&db, &path, &messages, &changed))
+                .spawn(move || run(&Tx { db: &db, reading }, &path, &messages, &changed))
                 .map_err(|error| StoreError::Unavailable(format!("no thread for the store: {error}")))?
         };
         Ok(Self { inbox: Some(inbox), thread: Some(thread), changed })
@@ -167,7 +186,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(db: &Connection, path: &Path, messages: &mpsc::Receiver<Message>, changed: &watch::Sender<u64>) {
+fn run(db: &Tx, path: &Path, messages: &mpsc::Receiver<Message>, changed: &watch::Sender<u64>) {
     let mut version = data_version(db);
     while let Ok(message) = messages.recv() {
         let changes = db.total_changes();
@@ -204,7 +223,7 @@ fn touch(path: &Path) {
 
 /// Executes `first` and all writes waiting behind it, commits once, answers all. Returns whether others may want to
 /// know.
-fn group(db: &Connection, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) -> bool {
+fn group(db: &Tx, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) -> bool {
     let mut writes = Vec::new();
     let committed = begin_and_run(db, first, messages, &mut writes);
     let is_loud = writes.iter().any(|write| !write.is_quiet());
@@ -215,7 +234,7 @@ fn group(db: &Connection, first: Box<dyn Write>, messages: &mpsc::Receiver<Messa
 }
 
 fn begin_and_run(
-    db: &Connection,
+    db: &Tx,
     first: Box<dyn Write>,
     messages: &mpsc::Receiver<Message>,
     writes: &mut Vec<Box<dyn Write>>,
@@ -258,9 +277,9 @@ fn next_write(messages: &mpsc::Receiver<Message>) -> Option<Box<dyn Write>> {
     }
 }
 
-fn in_savepoint<T>(db: &Connection, work: impl FnOnce(&Tx) -> Result<T>) -> Result<T> {
+fn in_savepoint<T>(db: &Tx, work: impl FnOnce(&Tx) -> Result<T>) -> Result<T> {
     execute(db, "savepoint write")?;
-    let outcome = catch_unwind(AssertUnwindSafe(|| work(&Tx(db)))).unwrap_or_else(|panic| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(db))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
         Err(StoreError::Corrupt(format!("a defect in Regatta's store, nothing was written: {text}")))

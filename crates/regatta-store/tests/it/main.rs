@@ -15,3 +15,8 @@ mod sqlite {
 mod sqlite_faulty {
     regatta_store::conformance!(crate::fixture::File::fresh(25));
 }
+
+/// The same with rules that read in rounds, as in a store over a network.
+mod sqlite_in_rounds {
+    regatta_store::conformance!(crate::fixture::File::in_rounds());
+}

@@ -8,7 +8,7 @@ fn numbers(directory: &tempfile::TempDir) -> Writer {
     let path = directory.path().join("db");
     let db = open::writer(&path).unwrap();
     db.execute_batch("create table number(n integer primary key, filler blob)").unwrap();
-    Writer::start(db, &path).unwrap()
+    Writer::start(db, &path, Reading::AtOnce).unwrap()
 }
 
 fn insert(tx: &Tx, n: i64) -> Result<()> {
@@ -87,7 +87,7 @@ async fn a_lock_held_elsewhere_is_said_to_all_who_wait_once_the_wait_is_over() {
     let path = directory.path().join("db");
     let db = open::writer(&path).unwrap();
     db.busy_timeout(std::time::Duration::from_millis(200)).unwrap();
-    let writer = std::sync::Arc::new(Writer::start(db, &path).unwrap());
+    let writer = std::sync::Arc::new(Writer::start(db, &path, Reading::AtOnce).unwrap());
     let other = open::writer(&path).unwrap();
     other.execute_batch("begin immediate").unwrap();
     let begun = std::time::Instant::now();

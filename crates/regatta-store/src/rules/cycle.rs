@@ -4,15 +4,15 @@
 
 use std::collections::HashMap;
 
-use crate::Result;
+use super::Rule;
 
 /// A path `a → b → … → a` along `parents`, if one can be reached from `starts`. Visits every task once.
-pub(super) fn find(
-    starts: impl Iterator<Item = i64>,
-    mut parents: impl FnMut(i64) -> Result<Vec<i64>>,
-) -> Result<Option<Vec<i64>>> {
+pub(crate) fn find(
+    starts: impl Iterator<Item = u64>,
+    mut parents: impl FnMut(u64) -> Rule<Vec<u64>>,
+) -> Rule<Option<Vec<u64>>> {
     // True while on the path, false once it is known to lead to no cycle.
-    let mut on_path: HashMap<i64, bool> = HashMap::new();
+    let mut on_path: HashMap<u64, bool> = HashMap::new();
     for start in starts {
         if on_path.contains_key(&start) {
             continue;
@@ -28,7 +28,7 @@ pub(super) fn find(
             match on_path.get(&next) {
                 Some(false) => {}
                 Some(true) => {
-                    let mut cycle: Vec<i64> =
+                    let mut cycle: Vec<u64> =
                         path.iter().map(|(task, _)| *task).skip_while(|task| *task != next).collect();
                     cycle.push(next);
                     return Ok(Some(cycle));
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_cycle_is_found_wherever_it_hangs_and_printed_whole() {
-        let check = |edges: &[(i64, i64)], expected: Option<&[i64]>| {
+        let check = |edges: &[(u64, u64)], expected: Option<&[u64]>| {
             let parents = |task| {
                 Ok(edges.iter().filter(|(child, _)| *child == task).map(|(_, parent)| *parent).collect())
             };
