@@ -1,7 +1,7 @@
 //! The agent's side of the door: in a sandbox, commands reach the store through the shim of their attempt.
 //!
-//! A client makes a pair of FIFOs in the directory that `REGATTA_DOOR` names, renames a file to knock, sends one line
-//! and reads one document. All files that a command names are read on this side, and secrets are masked on both.
+//! A client makes a pair of FIFOs in the directory that `REGATTA_DOOR` names, renames a file to knock, rings, sends one
+//! line and reads one document. All files that a command names are read on this side, and secrets are masked on both.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use regatta_engine::shim::door::{IN, KNOCK, MOST_REQUEST, OUT};
+use regatta_engine::shim::door::{BELL, IN, KNOCK, MOST_REQUEST, OUT};
 use regatta_engine::tokens::fresh_token;
 use regatta_ops::door::{Call, Tool, answered, read};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -184,6 +184,9 @@ impl Door {
             let request = fifo(IN, OFlags::RDWR)?.into();
             File::create(with(&path, ".tmp"))?;
             std::fs::rename(with(&path, ".tmp"), with(&path, KNOCK))?;
+            // If it cannot ring, the shim finds the knock later.
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let _ = open(self.dir.join(BELL), flags, Mode::empty()).map(|bell| rustix::io::write(bell, b"x"));
             Ok(Knocked { request, answer, path })
         };
         knocked().map_err(|error| self.broken(&error))

@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, ResolveFlags, chmod, fstat, mkdir, mkdirat, openat, openat2, symlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, chmod, fstat, mkdir, mkdirat, openat, openat2,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::mount::{
@@ -215,16 +216,20 @@ fn overlay(lower: &OwnedFd, upper: &Path, work: &Path, forced: &Forced) -> io::R
     if forced.no_overlay {
         return Err(Errno::PERM.into());
     }
-    let (upper, work) = (layer(upper)?, layer(work)?);
+    let (upper, work_dir) = (layer(upper)?, layer(work)?);
     // The directory itself is the upper one: it should look as the lower one does.
     let mode = Mode::from_raw_mode(fstat(lower)?.st_mode & 0o7777);
     chmod(format!("/proc/self/fd/{}", upper.as_raw_fd()), mode)?;
     // By descriptor: a path may contain what separates options, or be longer than an option may be.
     let by_number = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let (lower, upper, work) = (by_number(lower), by_number(&upper), by_number(&work));
+    let (lower, upper, work) = (by_number(lower), by_number(&upper), by_number(&work_dir));
+    // What is written goes with the run, so the kernel need not write the whole disk out at its end. It marks the layers
+    // as unfit for another mount; here it is the same run that mounts them again, and nothing was lost in between.
+    let _ = unlinkat(&work_dir, "work/incompat/volatile/dirty", AtFlags::empty());
+    let _ = unlinkat(&work_dir, "work/incompat/volatile", AtFlags::REMOVEDIR);
     let options = [("lowerdir", lower.as_str()), ("upperdir", &upper), ("workdir", &work)];
     let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    fresh("overlay", &options, &["userxattr"], set)
+    fresh("overlay", &options, &["userxattr", "volatile"], set)
 }
 
 /// A directory of an overlay, made if it is missing: its parent belongs to this run.

@@ -250,8 +250,10 @@ impl<'a> Tree<'a> {
         self.end_tree(known);
         if self.door.is_some() {
             self.close_door();
-            // Without workers the kernel proves that nothing is left.
-            self.end_tree(Vec::new());
+            // Without workers the kernel says whether anything is left.
+            if self.reap() {
+                self.end_tree(Vec::new());
+            }
         }
     }
 

@@ -32,6 +32,11 @@ impl Raw {
         let request =
             OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(at(".in")).unwrap();
         knock(dir, id);
+        // There is none after the end.
+        if let Ok(mut bell) = OpenOptions::new().write(true).custom_flags(nonblocking).open(dir.join("bell"))
+        {
+            bell.write_all(b"x").unwrap();
+        }
         Self { request, answer }
     }
 
@@ -160,10 +165,40 @@ fn ten_thousand_knocks_cost_the_shim_nothing() {
     for n in 0..10_000_u64 {
         knock(&door.dir, &format!("{n:016x}"));
     }
-    until("the flood is cleared away", || (fs::read_dir(&door.dir).ok()?.count() == 0).then_some(()));
+    until("the flood is cleared away", || (fs::read_dir(&door.dir).ok()?.count() == 1).then_some(()));
     door.run(["progress", "after the flood"]).exited(0);
     let after = size(door.shim_pid());
     assert!(after.0 < before.0 + 10_000 && after.1 <= before.1 + 4, "{before:?} {after:?}");
+}
+
+#[test]
+fn an_agent_that_removes_or_replaces_its_bell_is_served_later() {
+    let door = Doorway::new();
+    let bell = door.dir.join("bell");
+    fs::remove_file(&bell).unwrap();
+    door.run(["progress", "no bell"]).exited(0);
+    fs::write(&bell, "a file").unwrap();
+    door.run(["progress", "a file"]).exited(0);
+    fs::remove_file(&bell).unwrap();
+    // Nobody reads this one.
+    fifo(&bell);
+    door.run(["progress", "another FIFO"]).exited(0);
+    assert_eq!(door.events("progressed").len(), 3);
+}
+
+#[test]
+fn a_bell_that_rings_all_the_time_keeps_nobody_out() {
+    let door = Doorway::new();
+    let mut bell = OpenOptions::new().write(true).open(door.dir.join("bell")).unwrap();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let ringing = std::thread::spawn(move || {
+        while stopped.try_recv().is_err() {
+            bell.write_all(&[b'x'; 4096]).unwrap();
+        }
+    });
+    door.run(["progress", "in the noise"]).exited(0);
+    stop.send(()).unwrap();
+    ringing.join().unwrap();
 }
 
 #[test]

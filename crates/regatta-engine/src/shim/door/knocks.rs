@@ -1,15 +1,19 @@
 //! **Only a pair of FIFOs that lies in the door's directory is ever opened.** The agent may put anything there: names
 //! are checked, links are not followed, and what is not a FIFO is recognised before it is opened. A knock is taken once,
 //! because it is removed before anything else happens.
+//!
+//! A client that has knocked writes a byte to the bell, a FIFO that the shim holds open. (Closing an inotify instance
+//! would wait for the kernel, about 15 ms at the end of every attempt.) An agent that removes its bell makes its own
+//! commands wait until the shim looks by itself.
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mknodat, openat, unlinkat,
+};
 use rustix::io::Errno;
 
 /// The end of the name of a knock.
@@ -18,6 +22,8 @@ pub const KNOCK: &str = ".knock";
 pub const IN: &str = ".in";
 /// The end of the name of the FIFO that carries the answer.
 pub const OUT: &str = ".out";
+/// The name of the FIFO that wakes the shim.
+pub const BELL: &str = "bell";
 /// The length of the name before these.
 const ID: usize = 16;
 
@@ -27,11 +33,10 @@ pub(super) const MOST_WAITING: usize = 64;
 /// The directory, and those who knocked.
 pub(in crate::shim) struct Knocks {
     dir: OwnedFd,
-    /// `None` where the user has no more of them.
-    events: Option<OwnedFd>,
+    bell: OwnedFd,
     waiting: VecDeque<String>,
-    /// Events may have been lost, or the waiting list was full: the directory has to be read.
-    look: bool,
+    /// There may be more in the directory than was read.
+    is_behind: bool,
 }
 
 /// The two FIFOs of a client.
@@ -41,72 +46,44 @@ pub(super) struct Client {
 }
 
 impl Knocks {
-    /// Watches the directory, which must exist.
+    /// Takes over the directory, which must exist.
     pub(in crate::shim) fn watch(dir: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = openat(CWD, dir, flags, Mode::empty())?;
         // By this a client knows that the door is served.
         flock(&dir, FlockOperation::NonBlockingLockExclusive)?;
-        let events = match watched(&dir) {
-            // An agent can use up all that its user may have: then looking now and then has to suffice.
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOSPC) => None,
-            events => Some(events?),
-        };
-        // What lies there already was put there before the watch.
-        Ok(Self { dir, events, waiting: VecDeque::new(), look: true })
+        // An earlier one has no reader.
+        let _ = unlinkat(&dir, BELL, AtFlags::empty());
+        mknodat(&dir, BELL, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Also for writing, so that it never ends.
+        let bell = fifo(&dir, BELL, OFlags::RDWR)?;
+        // What lies there already was put there before the bell.
+        Ok(Self { dir, bell, waiting: VecDeque::new(), is_behind: true })
     }
 
-    /// Readable when a client has knocked. Without it the directory has to be looked at now and then.
-    pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
-        self.events.as_ref().map(AsFd::as_fd)
+    /// Readable when a client has rung.
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
     }
 
     /// Whether a client is known to wait.
     pub(super) fn any_waiting(&self) -> bool {
-        !self.waiting.is_empty() || self.look
+        !self.waiting.is_empty() || self.is_behind
     }
 
     /// Whether there is more to read in the directory.
     pub(super) fn is_behind(&self) -> bool {
-        self.look
+        self.is_behind
     }
 
     /// Reads who knocked. Returns those for whom the waiting list has no room.
     pub(super) fn hear(&mut self) -> Vec<String> {
+        // First: who rings from now on wakes us again. All that a FIFO holds fits.
+        let mut rings = [0; 64 * 1024];
+        while matches!(rustix::io::read(&self.bell, &mut rings), Err(Errno::INTR)) {}
         let mut too_many = Vec::new();
-        let Some(events) = &self.events else {
-            self.look = false;
-            self.read_directory(&mut too_many);
-            return too_many;
-        };
-        let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
-        let mut reader = inotify::Reader::new(events, &mut buffer);
-        loop {
-            match reader.next() {
-                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => self.look = true,
-                Ok(event) => {
-                    let name = event.file_name().and_then(|name| name.to_str().ok());
-                    if let Some(id) = name.and_then(id_of) {
-                        if self.waiting.len() < MOST_WAITING {
-                            self.waiting.push_back(id.to_owned());
-                        } else {
-                            too_many.push(id.to_owned());
-                        }
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(_) => break,
-            }
-            // So that a flood keeps nobody waiting. What is unread is found in the directory.
-            if too_many.len() >= 4 * MOST_WAITING {
-                self.look = true;
-                return too_many;
-            }
-        }
-        if self.look {
-            self.look = false;
-            self.read_directory(&mut too_many);
-        }
+        self.is_behind = false;
+        self.read_directory(&mut too_many);
         too_many
     }
 
@@ -122,8 +99,9 @@ impl Knocks {
             } else {
                 too_many.push(id.to_owned());
             }
+            // So that a flood keeps nobody waiting.
             if too_many.len() >= 4 * MOST_WAITING {
-                self.look = true;
+                self.is_behind = true;
                 break;
             }
         }
@@ -144,32 +122,24 @@ impl Knocks {
         let name = |end: &str| format!("{id}{end}");
         // The first step: who removes it has it.
         unlinkat(&self.dir, name(KNOCK), AtFlags::empty()).ok()?;
-        let request = self.fifo(&name(IN), OFlags::RDONLY);
-        let answer = self.fifo(&name(OUT), OFlags::WRONLY);
+        let request = fifo(&self.dir, &name(IN), OFlags::RDONLY);
+        let answer = fifo(&self.dir, &name(OUT), OFlags::WRONLY);
         for end in [IN, OUT] {
             let _ = unlinkat(&self.dir, name(end), AtFlags::empty());
         }
         Some(Client { request: request.ok()?, answer: answer.ok()? })
     }
-
-    fn fifo(&self, name: &str, mode: OFlags) -> io::Result<OwnedFd> {
-        // Nothing is opened by this, so a device notices nothing.
-        let place =
-            openat(&self.dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        if FileType::from_raw_mode(fstat(&place)?.st_mode) != FileType::Fifo {
-            return Err(Errno::INVAL.into());
-        }
-        // Writing fails at once if nobody reads.
-        let flags = mode | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        Ok(openat(CWD, by_fd(place.as_fd()), flags, Mode::empty())?)
-    }
 }
 
-/// Watches the directory that is open, whatever happens to its name.
-fn watched(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    inotify::add_watch(&events, by_fd(dir.as_fd()), WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
-    Ok(events)
+fn fifo(dir: &OwnedFd, name: &str, mode: OFlags) -> io::Result<OwnedFd> {
+    // Nothing is opened by this, so a device notices nothing.
+    let place = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&place)?.st_mode) != FileType::Fifo {
+        return Err(Errno::INVAL.into());
+    }
+    // Writing fails at once if nobody reads.
+    let flags = mode | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(openat(CWD, by_fd(place.as_fd()), flags, Mode::empty())?)
 }
 
 /// A path to what is open.
@@ -188,17 +158,20 @@ fn id_of(name: &str) -> Option<&str> {
 mod tests {
     use std::fs;
 
-    use rustix::fs::mknodat;
-
     use super::*;
 
-    fn fifo(dir: &Path, name: &str) {
+    fn make_fifo(dir: &Path, name: &str) {
         mknodat(CWD, dir.join(name), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     }
 
     fn knock(dir: &Path, id: &str) {
         fs::write(dir.join("tmp"), "").unwrap();
         fs::rename(dir.join("tmp"), dir.join(format!("{id}{KNOCK}"))).unwrap();
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[test]
@@ -219,7 +192,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let early = "00000000000000aa";
         for end in [IN, OUT] {
-            fifo(dir.path(), &format!("{early}{end}"));
+            make_fifo(dir.path(), &format!("{early}{end}"));
         }
         knock(dir.path(), early);
         let mut knocks = Knocks::watch(dir.path()).unwrap();
@@ -228,9 +201,9 @@ mod tests {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let _reader = openat(CWD, &path, flags, Mode::empty()).unwrap();
         assert!(knocks.hear().is_empty());
-        assert!(knocks.next().is_some(), "it knocked before the watch");
+        assert!(knocks.next().is_some(), "it knocked before the bell was there");
         assert!(knocks.take(early).is_none(), "taken already");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "its names are gone");
+        assert_eq!(names(dir.path()), [BELL], "its names are gone");
 
         let secret = dir.path().join("secret");
         fs::write(&secret, "s").unwrap();
@@ -240,7 +213,7 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(dir.path().join(format!("{}{IN}", hostile[2])));
         std::os::unix::fs::symlink("/dev/null", dir.path().join(format!("{}{IN}", hostile[3]))).unwrap();
         for id in hostile {
-            fifo(dir.path(), &format!("{id}{OUT}"));
+            make_fifo(dir.path(), &format!("{id}{OUT}"));
             knock(dir.path(), id);
         }
         fs::create_dir(dir.path().join(format!("5555555555555555{KNOCK}"))).unwrap();
@@ -265,6 +238,6 @@ mod tests {
         }
         assert_eq!(refused, 2000 - MOST_WAITING);
         assert!(knocks.next().is_none(), "none of them has FIFOs");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(names(dir.path()), [BELL]);
     }
 }

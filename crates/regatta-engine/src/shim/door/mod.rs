@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::workers::Workers;
 pub(super) use knocks::Knocks;
-pub use knocks::{IN, KNOCK, OUT};
+pub use knocks::{BELL, IN, KNOCK, OUT};
 pub use serve::MOST_REQUEST;
 
 /// How long requests may take that are under way when the agent ends.

@@ -36,8 +36,8 @@ const PROGRESS_A_MINUTE: usize = 60;
 const OTHERS_A_MINUTE: usize = 600;
 const MINUTE: Duration = Duration::from_secs(60);
 const CHUNK: usize = 64 * 1024;
-/// How often the directory is read where it cannot be watched.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the directory is read although nobody has rung: the agent may have removed its bell.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the thread is doing, for the shim.
 #[derive(Default)]
@@ -181,23 +181,17 @@ impl Serving {
 
     /// Sleeps until something happens.
     fn wait(&self, orders: &PipeReader, overdue: Option<Duration>) {
-        let mut timeout = overdue;
-        let mut at_most = |time: Duration| timeout = Some(timeout.map_or(time, |now| now.min(time)));
-        for reading in &self.reading {
-            at_most(reading.left());
-        }
-        let events = self.knocks.events();
-        if events.is_none() {
-            at_most(LOOK);
-        }
+        let first = self.reading.iter().map(Reading::left).chain(overdue).min();
         let timeout = if self.knocks.is_behind() {
             Some(Timespec { tv_sec: 0, tv_nsec: 0 })
         } else {
-            timeout.and_then(|time| Timespec::try_from(time + Duration::from_millis(1)).ok())
+            Timespec::try_from(first.unwrap_or(LOOK).min(LOOK) + Duration::from_millis(1)).ok()
         };
-        let mut watched =
-            vec![PollFd::new(orders, PollFlags::IN), PollFd::new(self.workers.bell(), PollFlags::IN)];
-        watched.extend(events.iter().map(|events| PollFd::new(events, PollFlags::IN)));
+        let mut watched = vec![
+            PollFd::new(orders, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.knocks.bell(), PollFlags::IN),
+            PollFd::new(self.workers.bell(), PollFlags::IN),
+        ];
         watched.extend(self.reading.iter().map(|one| PollFd::new(&one.request, PollFlags::IN)));
         // An interrupted call is a wake-up like any other.
         let _ = poll(&mut watched, timeout.as_ref());
