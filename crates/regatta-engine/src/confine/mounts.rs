@@ -45,9 +45,17 @@ struct Taken<'a> {
 }
 
 enum Detached {
-    Tree { fd: OwnedFd, is_dir: bool },
+    Tree {
+        fd: OwnedFd,
+        is_dir: bool,
+    },
     Link(PathBuf),
+    /// An empty directory in which nothing is mounted: all of them are the same.
+    Empty,
 }
+
+/// The empty directory, once it is mounted somewhere.
+type Empty = Option<OwnedFd>;
 
 /// Builds the view. Adds where it is weaker than the list.
 pub(super) fn build(places: &[Place], forced: &Forced, weaker: &mut Vec<Weaker>) -> Result<(), Fault> {
@@ -55,16 +63,22 @@ pub(super) fn build(places: &[Place], forced: &Forced, weaker: &mut Vec<Weaker>)
     // What is mounted outside from now on does not appear here, and nothing here appears outside.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|error| Fault::at("separate the mounts of", Path::new("/"), error))?;
+    let mut sorted: Vec<&Path> = places.iter().map(|place| place.at.as_path()).collect();
+    sorted.sort_unstable();
     let mut taken = Vec::with_capacity(places.len());
     for place in places {
-        if let Some(what) = take(place, forced, weaker)? {
+        // What is below a path follows it.
+        let next = sorted.partition_point(|at| *at <= place.at.as_path());
+        let is_last = sorted.get(next).is_none_or(|at| !at.starts_with(&place.at));
+        if let Some(what) = take(place, is_last, forced, weaker)? {
             taken.push(Taken { place, what });
         }
     }
     attributes(root.as_fd(), RDONLY | NOSUID | NODEV)
         .map_err(|error| Fault::at("make read-only", Path::new("/"), error))?;
+    let mut empty = None;
     for (n, item) in taken.iter().enumerate() {
-        attach(item, &taken[..n])?;
+        attach(item, &taken[..n], &mut empty)?;
     }
     // Mount points were created in them.
     for item in &taken {
@@ -107,7 +121,9 @@ fn clone(from: &OwnedFd, set: u64) -> io::Result<OwnedFd> {
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(from, "", flags)?;
-    attributes(tree.as_fd(), set)?;
+    if set != 0 {
+        attributes(tree.as_fd(), set)?;
+    }
     Ok(tree)
 }
 
@@ -130,7 +146,13 @@ fn memory(size: Option<&str>, mode: &str) -> io::Result<OwnedFd> {
     fresh("tmpfs", &options, &[], MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV)
 }
 
-fn take(place: &Place, forced: &Forced, weaker: &mut Vec<Weaker>) -> Result<Option<Detached>, Fault> {
+/// `is_last` says that nothing is mounted below it.
+fn take(
+    place: &Place,
+    is_last: bool,
+    forced: &Forced,
+    weaker: &mut Vec<Weaker>,
+) -> Result<Option<Detached>, Fault> {
     let at = |step: &'static str| move |error: io::Error| Fault::at(step, &place.at, error);
     let tree = |fd, is_dir| Ok(Some(Detached::Tree { fd, is_dir }));
     match &place.what {
@@ -176,6 +198,9 @@ fn take(place: &Place, forced: &Forced, weaker: &mut Vec<Weaker>) -> Result<Opti
         What::Nothing => {
             let Some(fd) = existing(place)? else { return Ok(None) };
             if is_dir(&fd).map_err(|error| at("open")(error.into()))? {
+                if is_last {
+                    return Ok(Some(Detached::Empty));
+                }
                 return tree(memory(Some(EMPTY_SIZE), "0755").map_err(at("hide"))?, true);
             }
             let null = open(Path::new("/dev/null")).map_err(io::Error::from);
@@ -240,34 +265,48 @@ fn layer(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-fn attach(item: &Taken<'_>, before: &[Taken<'_>]) -> Result<(), Fault> {
+fn attach(item: &Taken<'_>, before: &[Taken<'_>], empty: &mut Empty) -> Result<(), Fault> {
     let place = item.place;
     let at = |error: io::Error| Fault::at("mount", &place.at, error);
     let around = before.iter().rev().find(|outer| place.at.starts_with(&outer.place.at));
     let room = around.filter(|outer| outer.place.what.has_room());
-    match (&item.what, room) {
-        (Detached::Link(target), Some(outer)) => {
+    let is_dir = match &item.what {
+        Detached::Tree { is_dir, .. } => *is_dir,
+        Detached::Empty => true,
+        Detached::Link(target) => {
+            // Without room it is there already.
+            let Some(outer) = room else { return Ok(()) };
             let (dir, name) = parent_of(outer, &place.at).map_err(at)?;
-            symlinkat(target, &dir, &name).map_err(|error| at(error.into()))
+            return symlinkat(target, &dir, &name).map_err(|error| at(error.into()));
         }
-        // A link that is there already.
-        (Detached::Link(_), None) => Ok(()),
-        (Detached::Tree { fd, is_dir }, room) => {
-            let point = match open(&place.at) {
-                Err(Errno::NOENT) if room.is_some() => {
-                    let outer = room.ok_or(Errno::NOENT).map_err(|error| at(error.into()))?;
-                    create_point(outer, &place.at, *is_dir).map_err(at)?;
-                    open(&place.at)
-                }
-                // It has gone since it was taken: sockets come and go, and what is not there needs no cover.
-                Err(Errno::NOENT) if place.what == What::Nothing => return Ok(()),
-                opened => opened,
-            };
-            let point = point.map_err(|error| at(error.into()))?;
-            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-            move_mount(fd, "", &point, "", flags).map_err(|error| at(error.into()))
+    };
+    let point = match (open(&place.at), room) {
+        (Err(Errno::NOENT), Some(outer)) => {
+            create_point(outer, &place.at, is_dir).map_err(at)?;
+            open(&place.at)
+        }
+        // It has gone since it was taken: sockets come and go, and what is not there needs no cover.
+        (Err(Errno::NOENT), None) if place.what == What::Nothing => return Ok(()),
+        (opened, _) => opened,
+    };
+    let point = point.map_err(|error| at(error.into()))?;
+    match (&item.what, &empty) {
+        (Detached::Tree { fd, .. }, _) => cover(&point, fd).map_err(at),
+        (_, Some(first)) => clone(first, 0).and_then(|same| cover(&point, &same)).map_err(at),
+        (_, None) => {
+            let first = memory(Some(EMPTY_SIZE), "0755").map_err(at)?;
+            attributes(first.as_fd(), RDONLY).map_err(at)?;
+            cover(&point, &first).map_err(at)?;
+            *empty = Some(first);
+            Ok(())
         }
     }
+}
+
+/// Mounts what is detached at an open path.
+fn cover(point: &OwnedFd, detached: &OwnedFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(detached, "", point, "", flags)?)
 }
 
 fn create_point(outer: &Taken<'_>, path: &Path, is_dir: bool) -> io::Result<()> {
@@ -316,8 +355,7 @@ pub(super) fn protect_machine() -> Result<(), Fault> {
             Err(error) => return Err(at(error.into())),
         };
         let tree = clone(&point, RDONLY | NOSUID | NODEV | NOEXEC).map_err(at)?;
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        move_mount(&tree, "", &point, "", flags).map_err(|error| at(error.into()))?;
+        cover(&point, &tree).map_err(at)?;
     }
     Ok(())
 }
@@ -336,8 +374,7 @@ pub(super) fn try_weak_steps(forced: &Forced) -> Result<(Tried, Tried), String> 
     let scratch = memory(None, "0755").map_err(|error| step("mount a tmpfs", error))?;
     let overlay = (|| {
         let point = open(Path::new("/dev"))?;
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        move_mount(&scratch, "", &point, "", flags)?;
+        cover(&point, &scratch)?;
         for name in ["lower", "upper", "work"] {
             mkdirat(&scratch, name, Mode::from_raw_mode(0o755))?;
         }

@@ -108,8 +108,10 @@ fn become_program(args: &Args) -> Fault {
 fn drop_privileges() -> Result<(), Fault> {
     let failed = |error: rustix::io::Errno| Fault::new("drop privileges", error);
     for capability in 0..64 {
-        // One that the kernel does not have, or that this process may not drop because it has none.
-        let _ = remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << capability));
+        // Not allowed to a process that has none; invalid after the last that the kernel knows.
+        if remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << capability)).is_err() {
+            break;
+        }
     }
     // Kernels without ambient capabilities have none to drop.
     let _ = clear_ambient_capability_set();

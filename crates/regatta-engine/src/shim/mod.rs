@@ -33,7 +33,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 
 use crate::confine::start::{self, Begun, Start, Watch};
-use crate::confine::{Confined, limits};
+use crate::confine::{Confined, Weaker, limits};
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
 use crate::process::{Identity, MARKER, Stdin, hold, tree};
 use args::Args;
@@ -147,6 +147,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     let confine = handover.confine.as_deref().map(start::prepare).transpose();
     let confine = confine.map_err(|error| never(format!("prepare the sandbox: {error}")))?;
     let (confine, watch) = confine.unzip();
+    let has_sockets = handover.confine.as_deref().is_some_and(|document| !document.sockets.is_empty());
     let mut command = command(args, ready, confine.as_ref(), &mut pipes).map_err(never)?;
     // Asked to end before the start. A later request waits in its pipe.
     if ready.signals.wait(Some(Duration::ZERO)).any() {
@@ -158,13 +159,14 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     drop((command, confine));
     // Not reaped yet, so its pid is its own even if it has already ended.
     let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id, workers.clone());
-    let (confined, listeners) = match watch.map(|watch| confined(args, ready, &mut tree, watch)).transpose() {
-        Ok(confined) => confined.unzip(),
-        Err(exit) => {
-            tree.kill();
-            return Err(exit);
-        }
-    };
+    let (confined, listeners) =
+        match watch.map(|watch| confined(args, ready, &mut tree, watch, has_sockets)).transpose() {
+            Ok(confined) => confined.unzip(),
+            Err(exit) => {
+                tree.kill();
+                return Err(exit);
+            }
+        };
     // The tree has it; a worker of the door must not.
     let kept = ready.hold.as_ref().map_or(Ok(()), |hold| fcntl_setfd(hold, FdFlags::CLOEXEC));
     let opened = kept.map_err(io::Error::from).and_then(|()| match door {
@@ -208,6 +210,7 @@ fn confined(
     ready: &Ready,
     tree: &mut Tree<'_>,
     mut watch: Watch,
+    has_sockets: bool,
 ) -> Result<(Confined, Vec<(u16, TcpListener)>), Exit> {
     let begun = Instant::now();
     let left = || SET_UP_PATIENCE.saturating_sub(begun.elapsed());
@@ -230,7 +233,8 @@ fn confined(
                 // The first process starts nothing before the program. One that has already ended is not found, and need
                 // not be.
                 let own = [Some(first), tree::child_numbered(first, 2)].into_iter().flatten().collect();
-                tree.is_inside(Inside { watch, own });
+                let is_sealed = !has_sockets && !confined.weaker.contains(&Weaker::AbstractSockets);
+                tree.is_inside(Inside { watch, own, is_sealed });
             }
             Ok((confined, listeners))
         }

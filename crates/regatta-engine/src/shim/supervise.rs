@@ -25,6 +25,8 @@ use crate::process::tree::{self, Member, Sent};
 
 /// How long to wait for processes that we may not signal.
 const FORBIDDEN_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the processes of a sandbox may take to end after its program.
+const SANDBOX_END: Duration = Duration::from_millis(10);
 
 /// How the tree ended.
 pub(super) struct Ending {
@@ -62,6 +64,8 @@ pub(super) struct Inside {
     pub(super) watch: Watch,
     /// The first process of the namespace, and the program. Like the agent they do not count as left over.
     pub(super) own: Vec<u32>,
+    /// No other program can have been asked to start a process for it: none can be outside of the namespace.
+    pub(super) is_sealed: bool,
 }
 
 /// Watches the agent to its end, ends it when asked or when its time is over, and then ends what it left.
@@ -76,6 +80,7 @@ pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
         tree.interrupt(args.grace);
     } else if exit.is_none() {
         tree.hear_out();
+        tree.let_sandbox_end();
     }
     tree.kill_with(known);
     let agent = tree.status.take();
@@ -181,8 +186,14 @@ impl<'a> Tree<'a> {
 
     fn everybody(&self) -> Vec<Member> {
         let mut everybody = self.below();
-        everybody.extend(tree::marked(self.run_id));
+        everybody.extend(self.elsewhere());
         everybody
+    }
+
+    /// Processes that carry the marker, wherever they are: jobs given to `at` or to a service manager are not below us.
+    fn elsewhere(&self) -> Vec<Member> {
+        let is_sealed = self.confined.as_ref().is_some_and(|inside| inside.is_sealed);
+        if is_sealed { Vec::new() } else { tree::marked(self.run_id) }
     }
 
     /// Before what the agent left is ended: requests that are under way are answered.
@@ -201,6 +212,18 @@ impl<'a> Tree<'a> {
                 return;
             }
             self.reap();
+        }
+    }
+
+    /// A program that leaves nothing behind is followed by the processes of its sandbox at once: waiting for them is
+    /// cheaper than looking for processes to end.
+    fn let_sandbox_end(&mut self) {
+        let begun = Instant::now();
+        while self.confined.is_some() && self.reap() {
+            let left = SANDBOX_END.saturating_sub(begun.elapsed());
+            if left.is_zero() || self.signals.wait(Some(left)).any() {
+                return;
+            }
         }
     }
 
@@ -264,8 +287,7 @@ impl<'a> Tree<'a> {
         loop {
             let some_below = self.reap();
             if !some_below {
-                // Processes that carry the marker but are not below us: jobs given to `at` or to a service manager.
-                victims.extend(tree::marked(self.run_id));
+                victims.extend(self.elsewhere());
             }
             victims.extend(self.below());
             let forbidden = self.strike(&mut victims);
