@@ -107,6 +107,13 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// What the attempt says about its work, for the message of a commit. Empty if the work did not pass: then the
+    /// summary says why, not what it does.
+    pub fn work_summary(&self) -> &str {
+        let passed = self.verdict.is_none_or(Verdict::is_good);
+        if passed { &self.summary } else { "" }
+    }
+
     /// An attempt of which only the number and the agent are known.
     pub fn new(n: u32, agent: &str) -> Self {
         Self {

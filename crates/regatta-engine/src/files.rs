@@ -1,4 +1,4 @@
-//! Small file helpers: the end of a file, and files that are replaced as a whole.
+//! Small file helpers: the end of a file, files that are replaced as a whole, and where this user's state is.
 //!
 //! Invariant: a reader of a replaced file sees the old or the new content and never a part, also when the writer is
 //! killed. What else holds is the caller's choice, a [`Durability`].
@@ -8,6 +8,14 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The directory of this user's state that belongs to no repository: `$XDG_STATE_HOME/regatta`, else
+/// `~/.local/state/regatta`. `None` if neither variable names a directory. It may not exist yet.
+pub(crate) fn user_state(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).filter(|dir| dir.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("regatta"))
+}
 
 /// What is true of a written file after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

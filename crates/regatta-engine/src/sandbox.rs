@@ -32,6 +32,7 @@ use crate::agents::AgentProfile;
 use crate::confine::{self, Confined, Weaker};
 use crate::context::Context;
 use crate::environment::Environment;
+use crate::files;
 use crate::lanes::Lane;
 use disk::RealDisk;
 
@@ -254,8 +255,9 @@ impl Context {
 
     /// The directory for this user's state that belongs to no repository.
     pub(crate) fn user_state(&self, home: &Path) -> PathBuf {
-        let state = self.settings.environment.value("XDG_STATE_HOME").map(PathBuf::from);
-        state.filter(|dir| dir.is_absolute()).unwrap_or_else(|| home.join(".local/state")).join("regatta")
+        let state = || self.settings.environment.value("XDG_STATE_HOME").map(PathBuf::from);
+        files::user_state(|name| if name == "HOME" { Some(home.to_owned()) } else { state() })
+            .unwrap_or_else(|| home.join(".local/state/regatta"))
     }
 
     /// Regatta's own files outside of `.regatta`.

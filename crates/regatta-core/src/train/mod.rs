@@ -76,15 +76,12 @@ impl LandRequest {
         target: String,
         strategy: Strategy,
     ) -> Self {
-        // The summary of work that did not pass says why it did not, not what it does.
-        let passed = made.verdict.is_none_or(Verdict::is_good);
-        let summary = if passed { made.summary.as_str() } else { "" };
         Self {
             target,
             strategy,
             base,
             head,
-            message: commit_message(spec, made.n, summary),
+            message: commit_message(spec, made.n, made.work_summary()),
             verdict: made.verdict,
             checked: !spec.checks.is_empty(),
             accepted_by: None,

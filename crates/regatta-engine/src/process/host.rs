@@ -14,6 +14,8 @@ use regatta_core::hex::hex;
 
 use sha2::{Digest, Sha256};
 
+use crate::files::user_state;
+
 /// The kernel's random id of this boot.
 pub(super) fn boot_id() -> io::Result<String> {
     static BOOT: OnceLock<String> = OnceLock::new();
@@ -52,9 +54,7 @@ fn hashed(id: &str) -> String {
 
 /// A random id, stored for this user.
 fn made() -> Option<String> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let dir = state.or_else(|| home.map(|home| home.join(".local/state")))?.join("regatta");
+    let dir = user_state(|name| std::env::var_os(name).map(PathBuf::from))?;
     let path = dir.join("machine-id");
     let kept = || {
         let id = fs::read_to_string(&path).ok()?.trim().to_owned();

@@ -2,23 +2,18 @@
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::TrustError;
+use crate::files::user_state;
 use crate::git::{GitEnv, io};
 
 /// `$XDG_STATE_HOME/regatta`, else `~/.local/state/regatta`. It may not exist yet.
 pub(super) fn path(env: &GitEnv) -> Result<PathBuf, TrustError> {
-    let absolute = |name: &str| env.get(name).map(Path::new).filter(|path| path.is_absolute());
-    let state = match (absolute("XDG_STATE_HOME"), absolute("HOME")) {
-        (Some(state), _) => state.to_owned(),
-        (None, Some(home)) => home.join(".local/state"),
-        (None, None) => {
-            let text = "neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it";
-            return Err(TrustError::NoHome(text.to_owned()));
-        }
-    };
-    Ok(state.join("regatta"))
+    user_state(|name| env.get(name).map(PathBuf::from)).ok_or_else(|| {
+        let text = "neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it";
+        TrustError::NoHome(text.to_owned())
+    })
 }
 
 /// The same, created if it is missing, private to this user.

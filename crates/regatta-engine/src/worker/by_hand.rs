@@ -9,7 +9,7 @@ use std::sync::Arc;
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::exit::Exit;
 use regatta_core::oid::Oid;
-use regatta_core::verdict::{Statement, Verdict};
+use regatta_core::verdict::Statement;
 use regatta_store::{Claim, TaskRecord};
 use tokio::sync::{Notify, watch};
 
@@ -97,9 +97,7 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
         standing: None,
     };
     let run_dir = ctx.repository.run_dir(&claim.task, claim.attempt);
-    // The summary of work that did not pass says why it did not: the commit has the task's title then.
-    let passed = record.verdict.is_none_or(Verdict::is_good);
-    let summary = if passed { record.summary.clone() } else { String::new() };
+    let summary = record.work_summary().to_owned();
     let mut worker = Worker::new(ctx, claim, record, stop, unmetered());
     worker.learn_secrets(None);
     let Some(site) = worker.site_of_record(run_dir).await? else {
