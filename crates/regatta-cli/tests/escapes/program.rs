@@ -71,6 +71,8 @@ pub(crate) enum Proof {
     Ended(usize),
     /// One of these is different.
     Changed(fn(&Facts) -> Vec<PathBuf>),
+    /// This shows it.
+    Shown(fn(&Facts) -> bool),
     /// Only the process itself can know.
     Claim,
 }
@@ -230,8 +232,8 @@ pub(crate) const TRIES: &[Try] = &[
     one("46", "read another process's /dev/shm", Proof::Secret(&["shm"]), |f, _| read(&f.shm)),
     one("46b", "read another process's /tmp", Proof::Secret(&["tmp"]), |f, _| read(&f.tmp)),
     one("46c", "write to another process's /tmp", Proof::Mark, |f, m| append(&f.tmp, m)),
-    one("47", "find another process's shared memory", Proof::Claim, |f, _| {
-        sys::shared_memory(f.shm_key).map(done)
+    one("47", "read another process's shared memory", Proof::Secret(&["segment"]), |f, _| {
+        sys::shared_memory(f.shm_key)
     }),
     one("48", "plant a program in .local/bin", Proof::Mark, |f, m| append(&f.home.join(".local/bin/git"), m)),
     one("49", "find an inherited descriptor", Proof::Claim, |_, _| inherited()),
@@ -242,7 +244,16 @@ pub(crate) const TRIES: &[Try] = &[
     one("52", "see a process outside", Proof::Secret(&["arguments"]), |f, _| {
         read(Path::new(&format!("/proc/{}/cmdline", f.bystander)))
     }),
-    one("52b", "change a limit of a process", Proof::Claim, |f, _| sys::limit(f.bystander).map(done)),
+    one(
+        "52b",
+        "change a limit of a process",
+        Proof::Shown(|f| {
+            let limits = fs::read_to_string(format!("/proc/{}/limits", f.bystander)).unwrap_or_default();
+            let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size"));
+            core.and_then(|text| text.split_whitespace().next()) == Some("7")
+        }),
+        |f, _| sys::limit(f.bystander).map(done),
+    ),
     one("74", "find an end of a terminal of somebody else", Proof::Heard, |f, m| {
         OpenOptions::new().write(true).open(&f.terminal)?.write_all(m.as_bytes()).map(done)
     }),

@@ -190,7 +190,7 @@ impl Scene {
         let facts =
             facts(&home, &world, &services, run_dir.as_deref(), &bystanders, &unique, setting, becomes);
         let mut scene = Self {
-            shared_memory: sys::make_shared_memory(facts.shm_key).unwrap(),
+            shared_memory: sys::make_shared_memory(facts.shm_key, &format!("{SECRET}segment")).unwrap(),
             world,
             setting,
             becomes,
@@ -394,6 +394,7 @@ impl Scene {
                 let changed = paths(&self.facts).into_iter().find(|path| before.get(path) != after.get(path));
                 changed.map(|path| format!("{} changed", path.display()))
             }
+            Proof::Shown(is_shown) => is_shown(&self.facts).then(|| "it shows outside".to_owned()),
             Proof::Claim => line.contains(" REACHED ").then(|| "it says so".to_owned()),
         }
     }

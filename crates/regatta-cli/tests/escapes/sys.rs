@@ -159,17 +159,36 @@ pub(crate) fn set_attribute(file: &Path) -> io::Result<()> {
     answer(result.into()).map(drop)
 }
 
-/// Attaches a segment of shared memory that another process made under this key.
-pub(crate) fn shared_memory(key: i32) -> io::Result<()> {
+/// The text in a segment of shared memory.
+pub(crate) fn shared_memory(key: i32) -> io::Result<String> {
     // SAFETY: no memory is passed.
-    answer(unsafe { libc::shmget(key, 0, 0) }.into()).map(drop)
+    let id = answer(unsafe { libc::shmget(key, 0, 0) }.into())?;
+    let address = attach(i32::try_from(id).unwrap_or(-1), libc::SHM_RDONLY)?;
+    // SAFETY: the segment is attached and ends with a zero.
+    let text = unsafe { std::ffi::CStr::from_ptr(address.cast()) }.to_string_lossy().into_owned();
+    // SAFETY: it was attached above, and nothing refers to it any more.
+    unsafe { libc::shmdt(address) };
+    Ok(text)
 }
 
-/// Makes a segment of shared memory; returns its id.
-pub(crate) fn make_shared_memory(key: i32) -> io::Result<i32> {
+fn attach(id: i32, flags: i32) -> io::Result<*mut libc::c_void> {
+    // SAFETY: the kernel chooses the address.
+    let address = unsafe { libc::shmat(id, std::ptr::null(), flags) };
+    if address as isize == -1 { Err(io::Error::last_os_error()) } else { Ok(address) }
+}
+
+/// Makes a segment of shared memory with a text; returns its id.
+pub(crate) fn make_shared_memory(key: i32, text: &str) -> io::Result<i32> {
     // SAFETY: no memory is passed.
     let id = answer(unsafe { libc::shmget(key, 4096, libc::IPC_CREAT | 0o666) }.into())?;
-    Ok(i32::try_from(id).unwrap_or(-1))
+    let id = i32::try_from(id).unwrap_or(-1);
+    let address = attach(id, 0)?;
+    // SAFETY: a new segment has 4096 zeros, and the text is shorter.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), address.cast(), text.len().min(4095));
+        libc::shmdt(address);
+    }
+    Ok(id)
 }
 
 /// Removes a segment of shared memory.
