@@ -246,3 +246,26 @@ pub async fn a_long_chain_falls_and_rises_whole(fixture: &dyn Fixture) {
     assert_eq!(counts().await, [(StateName::Pending, LENGTH as u64)]);
     assert_eq!(node.ready().await, ["t0"]);
 }
+
+pub async fn a_skipped_follow_up_waits_for_its_new_dependencies_only(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&[task("a"), task("b"), task("c").after(&["a", "b"])]).await;
+    for name in ["a", "b", "c"] {
+        node.finish(name).await;
+    }
+    node.send("c", "more").await.unwrap();
+    for name in ["a", "b"] {
+        node.operate(name, requeue()).await.unwrap();
+        node.operate(name, Operation::Cancel { by: "me".into() }).await.unwrap();
+    }
+    let resume = |deps: &[&str]| [task("c").after(deps).or(IfPresent::Resume)];
+    let skipped_by = |state: TaskState| match state {
+        TaskState::Skipped { dependency, .. } => Some(dependency.to_string()),
+        _ => None,
+    };
+    assert_eq!(skipped_by(node.state("c").await).as_deref(), Some("a"));
+    node.add(&resume(&["b"])).await;
+    assert_eq!(skipped_by(node.state("c").await).as_deref(), Some("b"), "the one it still depends on");
+    node.add(&resume(&[])).await;
+    assert_eq!(node.ready().await, ["c"], "nothing is left to wait for");
+}

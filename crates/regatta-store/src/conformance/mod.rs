@@ -118,6 +118,7 @@ macro_rules! conformance {
                 a_met_parent_that_starts_over_makes_its_children_wait_again,
                 a_plan_that_is_restarted_whole_starts_from_its_roots,
                 new_dependencies_replace_the_old,
+                a_skipped_follow_up_waits_for_its_new_dependencies_only,
                 a_long_chain_falls_and_rises_whole,
             }
             operate {

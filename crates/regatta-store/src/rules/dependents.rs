@@ -73,6 +73,17 @@ pub(crate) fn skip_if_hopeless(draft: &mut Draft<'_>, task: &Folded) -> Rule<()>
     follow(draft, task, was)
 }
 
+/// A skipped task has new dependencies: it is pending again unless the one it names is still among them, and dead.
+pub(crate) fn reconsider(draft: &mut Draft<'_>, task: &Folded) -> Rule<()> {
+    let row = draft.task(task)?;
+    let TaskState::Skipped { dependency, .. } = &row.state else { return Ok(()) };
+    let named = folded(dependency);
+    if draft.parents(task)?.contains(&named) && draft.task(&named)?.fate() == Fate::Dead {
+        return Ok(());
+    }
+    draft.change(task, &Change::Rearm, &EventBody::Rearmed)
+}
+
 /// The first dead dependency and how it ended, if there is one.
 pub(crate) fn dead_dependency(draft: &mut Draft<'_>, task: &Folded) -> Rule<Option<(TaskId, StateName)>> {
     for parent in draft.parents(task)? {

@@ -11,7 +11,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::Change;
 use regatta_core::time::Timestamp;
 
-use super::dependents::{recount, skip_if_hopeless};
+use super::dependents::{reconsider, recount, skip_if_hopeless};
 use super::record::{Counter, Folded, Kept, Key, Number, Spec, Task, Want, folded};
 use super::{Call, Draft, Rule, cycle, queue};
 use crate::stored::bounded;
@@ -94,7 +94,7 @@ fn enqueue_in(draft: &mut Draft<'_>, tasks: &[Prepared], request: &RequestId) ->
                 queue::forget_failures(draft, name)?;
                 draft.change(name, &Change::Requeue, &enqueued)?;
             }
-            Entry::Respecified => {}
+            Entry::Respecified => reconsider(draft, name)?,
         }
     }
     for (_, prepared) in entries.iter().filter(|(_, prepared)| !prepared.task.spec.deps.is_empty()) {

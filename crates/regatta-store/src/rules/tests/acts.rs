@@ -11,7 +11,7 @@ use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::profiles::{Cooling, Limited};
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::{BlockReason, ParkReason};
+use regatta_core::state::{BlockReason, ParkReason, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::train::{HeldBy, Intent, LandStep};
 use regatta_core::writes::WritePath;
@@ -21,7 +21,7 @@ use crate::conformance::node::{at, id, landing, node_info, task};
 use crate::crew::{
     Author, Authority, ContextWrite, LEADER_ROLE, Mark, MessageKind, NewMember, NewMessage, Recipients,
 };
-use crate::rules::ledger::plan;
+use crate::rules::ledger::{carry_out, plan};
 use crate::rules::plan::Plan;
 use crate::rules::record::{Delivery, Holding, Key, Number, Session, Task, folded};
 use crate::rules::{
@@ -35,7 +35,9 @@ use crate::{
 
 /// Few tasks, so that calls meet.
 pub(super) const TASKS: u8 = 6;
-pub(super) const MAX_WORKERS: u32 = 3;
+/// Those that are there from the start.
+const FIRST: u8 = 4;
+pub(super) const MAX_WORKERS: u32 = 2;
 const TRAIN: &str = "train:main";
 
 /// A kind of call, and numbers that choose its arguments.
@@ -77,19 +79,19 @@ pub(super) enum Kind {
 pub(super) fn any_act() -> impl Strategy<Value = Act> {
     use Kind::*;
     let kinds = [
-        (2, Open),
+        (3, Open),
         (1, Close),
-        (2, Expire),
+        (1, Expire),
         (8, Enqueue),
-        (12, Claim),
+        (16, Claim),
         (2, TakeUp),
         (5, Step),
-        (10, Settle),
+        (14, Settle),
         (8, Operate),
         (5, Send),
         (1, Report),
         (1, Append),
-        (3, Elect),
+        (5, Elect),
         (1, Resign),
         (10, Land),
         (2, Register),
@@ -108,6 +110,20 @@ pub(super) fn any_act() -> impl Strategy<Value = Act> {
 
 fn name(n: u8) -> String {
     format!("t{n}")
+}
+
+/// Sessions, a lander, and a plan in which each task may wait for earlier ones.
+pub(super) async fn begin(memory: &Memory, plan: u8) {
+    for session in ["s0", "s1"].map(|id| SessionId(id.to_owned())) {
+        carry_out(memory, &sessions::open(&session, &node_info("a"))).await.expect("it is new");
+        carry_out(memory, &train::elect(TRAIN, &session)).await.expect("it is open");
+    }
+    for n in 0..FIRST {
+        let deps = plan.rotate_left(u32::from(n) * 3);
+        let batch = enqueue::prepare(&a_batch(n, deps << 2, |dep| dep < n)).expect("valid tasks");
+        let request = RequestId(format!("first {n}"));
+        carry_out(memory, &enqueue::enqueue(&batch, &request, at(1))).await.expect("new tasks");
+    }
 }
 
 fn pick<T: Clone>(from: &[T], n: u8) -> Option<T> {
@@ -144,19 +160,32 @@ impl Act {
                 planned(memory, sessions::close(&session, at(5))).await
             }
             Kind::Expire => {
-                let (Some((session, _)), Some((heir, _))) = (pick(&open, which), pick(&open, how)) else {
+                let (Some((session, node)), Some((heir, _))) = (pick(&open, which), pick(&open, how)) else {
                     return nothing();
                 };
                 let beat = from.get::<Number>(&Key::Beat(session.clone())).expect("it is open").0;
-                let heir = (how % 2 == 0).then_some(&heir).filter(|heir| **heir != session);
+                // What a member held has no agent that could be adopted.
+                let adopts = how % 2 == 0 && !node.is_member();
+                let heir = adopts.then_some(&heir).filter(|heir| **heir != session);
                 planned(memory, sessions::expire(&session, beat, heir, at(5))).await
             }
             Kind::Enqueue => {
-                let new = enqueue::prepare(&a_batch(which, how))?;
+                let known = |n: u8| from.get::<Task>(&Key::Task(name(n).into())).is_some();
+                let new = enqueue::prepare(&a_batch(which, how, known))?;
                 planned(memory, enqueue::enqueue(&new, request, at(1))).await
             }
             Kind::Claim | Kind::TakeUp => {
                 let Some((session, node)) = pick(&open, how) else { return nothing() };
+                let is_ready = |task: &Arc<Task>| {
+                    matches!(task.state, TaskState::Pending { not_before: None }) && task.unmet == 0
+                };
+                let ready: Vec<TaskId> = tasks
+                    .iter()
+                    .filter(|(_, task)| is_ready(task))
+                    .map(|(_, task)| task.id.clone())
+                    .collect();
+                // Also what is not ready is asked for.
+                let some_task = pick(&ready, which).filter(|_| how % 8 > 0).unwrap_or(some_task);
                 let engine = ClaimLimits { max_workers: Some(MAX_WORKERS), ..ClaimLimits::default() };
                 let wanted = ClaimRequest {
                     task: some_task,
@@ -315,7 +344,7 @@ fn a_cooling() -> Cooling {
 }
 
 /// One task, or two of which the second depends on the first.
-fn a_batch(which: u8, how: u8) -> Vec<NewTask> {
+fn a_batch(which: u8, how: u8, is_known: impl Fn(u8) -> bool) -> Vec<NewTask> {
     let if_present = [IfPresent::Refuse, IfPresent::Restart, IfPresent::Resume][usize::from(how % 3)];
     let a_task = |n: u8, deps: Vec<u8>| {
         let plain = task(&name(n));
@@ -324,7 +353,8 @@ fn a_batch(which: u8, how: u8) -> Vec<NewTask> {
         NewTask { spec: TaskSpec { deps, writes, ..plain.spec }, if_present, ..plain }
     };
     let n = which % TASKS;
-    let deps: Vec<u8> = (0..TASKS).filter(|dep| *dep != n && (how >> 2) >> dep & 1 == 1).take(2).collect();
+    let may_wait_for = |dep: &u8| *dep != n && is_known(*dep) && (how >> 2) >> dep & 1 == 1;
+    let deps: Vec<u8> = (0..TASKS).filter(may_wait_for).take(2).collect();
     let other = (n + 1) % TASKS;
     if which > 200 && !deps.contains(&other) {
         return vec![a_task(n, deps), a_task(other, vec![n])];
