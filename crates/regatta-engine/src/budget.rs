@@ -254,6 +254,16 @@ impl Budgets {
         Ok(())
     }
 
+    /// Whether a check was postponed.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Whether a budget has lifted for which something waits.
+    pub(crate) fn has_lifted(&self) -> bool {
+        self.lifts_at.is_some_and(|at| at.since(clock::now()).is_zero())
+    }
+
     /// How long until the next look.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let look = self

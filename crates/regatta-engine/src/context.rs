@@ -50,13 +50,13 @@ pub struct Assembly {
 /// The parts.
 pub struct Context {
     /// What the user decides.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     /// What the engine works through.
     pub services: Services,
     /// What the engine remembers.
     pub memory: Memory,
     /// Where it works.
-    pub repository: Repository,
+    pub repository: Arc<Repository>,
 }
 
 impl Context {
@@ -69,7 +69,15 @@ impl Context {
         let settings = Settings::new(config, options, inherited, &repository.bin());
         let supervisor = Supervisor::new(&regatta_exe);
         let services = Services { store, store_url, session, supervisor, regatta_exe, notices };
+        let (settings, repository) = (Arc::new(settings), Arc::new(repository));
         Ok(Self { settings, services, memory: Memory::default(), repository })
+    }
+
+    /// The same in another session.
+    pub(crate) fn in_session(&self, session: SessionId) -> Self {
+        let (settings, repository) = (self.settings.clone(), self.repository.clone());
+        let services = Services { session, ..self.services.clone() };
+        Self { settings, services, memory: self.memory.clone(), repository }
     }
 
     /// The context under other settings: the store, the session, the memory, the repository and the target stay.
@@ -78,6 +86,7 @@ impl Context {
         let services = self.services.clone();
         let repository = self.repository.reopen(&lanes_root, &config, options.trust, &services.notices)?;
         let settings = Settings::new(config, options, inherited, &repository.bin());
+        let (settings, repository) = (Arc::new(settings), Arc::new(repository));
         Ok(Self { settings, services, memory: self.memory.clone(), repository })
     }
 

@@ -15,17 +15,18 @@ use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
 use regatta_core::time::Timestamp;
-use regatta_store::MAIN_QUEUE;
+use regatta_store::{MAIN_QUEUE, SessionId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
+use crate::away::{Back, lost_store, until_back};
 use crate::context::Context;
-use crate::engine::{Duty, Ended, Engine, EngineError, Order};
+use crate::engine::{Duty, Ended, Engine, EngineError, Order, Orders};
 use crate::files::{self, Durability};
 use crate::git::Repo;
 use crate::persist::until_answered;
 use crate::process::Identity;
-use crate::run::{end_dead_gates, in_session, inherit, retire_settled, tidy_up};
+use crate::run::{end_dead_gates, in_session, inherit, own_claims, retire_settled, tidy_up};
 use crate::{clock, keeping};
 
 /// How often a daemon records that it is awake.
@@ -60,6 +61,18 @@ pub struct DaemonInfo {
     /// The branch that it lands on; missing in older versions.
     #[serde(default)]
     pub target: Option<String>,
+    /// Why it waits for its store, without agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for_store: Option<String>,
+}
+
+/// What a daemon shows of itself.
+struct Introduction {
+    version: String,
+    target: String,
+    started_at: Timestamp,
+    /// Why it waits for its store.
+    waiting: watch::Receiver<Option<String>>,
 }
 
 /// Whether a daemon is running.
@@ -101,13 +114,14 @@ impl DaemonLock {
     }
 
     /// Writes its identity.
-    fn introduce(&self, version: &str, target: &str, started_at: Timestamp) -> io::Result<()> {
+    fn introduce(&self, daemon: &Introduction) -> io::Result<()> {
         let info = DaemonInfo {
             identity: Identity::current()?,
-            started_at,
+            started_at: daemon.started_at,
             awake_at: clock::now(),
-            version: version.to_owned(),
-            target: Some(target.to_owned()),
+            version: daemon.version.clone(),
+            target: Some(daemon.target.clone()),
+            waits_for_store: daemon.waiting.borrow().clone(),
         };
         let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
         for dir in &self.dirs {
@@ -189,49 +203,61 @@ pub async fn serve(
     limits: Limits,
     orders: mpsc::UnboundedReceiver<Order>,
 ) -> Result<Ended, EngineError> {
+    let mut orders = Orders::new(orders);
     let lock = Arc::new(lock);
     let started_at = clock::now();
     let writing =
         |source| EngineError::Io { doing: "writing", path: info_path(&ctx.repository.state_dir), source };
-    lock.introduce(version, &ctx.repository.target, started_at).map_err(writing)?;
-    let (done, over) = watch::channel(());
-    let awake = tokio::spawn(stay_awake(
-        lock.clone(),
-        version.to_owned(),
-        ctx.repository.target.clone(),
+    let (waits, waiting) = watch::channel(None);
+    let introduction = Introduction {
+        version: version.to_owned(),
+        target: ctx.repository.target.clone(),
         started_at,
-        over,
-    ));
-    let result = in_session(&ctx, SessionKind::Daemon, "daemon", |cut_off| {
-        serve_in_session(&ctx, limits, orders, cut_off)
-    })
-    .await;
+        waiting,
+    };
+    lock.introduce(&introduction).map_err(writing)?;
+    let (done, over) = watch::channel(());
+    let awake = tokio::spawn(stay_awake(lock.clone(), introduction, over));
+    let (mut ctx, mut limits) = (ctx, limits);
+    let result = loop {
+        let result = in_session(&ctx, SessionKind::Daemon, "daemon", |cut_off| {
+            serve_in_session(&ctx, limits.clone(), &mut orders, cut_off)
+        })
+        .await;
+        let Some(why) = lost_store(&result) else { break result };
+        waits.send_replace(Some(why.clone()));
+        let session = match until_back(&ctx, &why, &mut orders).await {
+            Back::Open => ctx.services.session.clone(),
+            Back::Expired => SessionId::fresh("daemon"),
+            Back::Never => break result,
+        };
+        if let Some(reloaded) = orders.reloaded() {
+            (ctx, limits) = reloaded;
+        }
+        ctx = Arc::new(ctx.in_session(session));
+        waits.send_replace(None);
+    };
     drop(done);
     let _ = awake.await;
     result
 }
 
-async fn stay_awake(
-    lock: Arc<DaemonLock>,
-    version: String,
-    target: String,
-    started_at: Timestamp,
-    mut over: watch::Receiver<()>,
-) {
+async fn stay_awake(lock: Arc<DaemonLock>, mut introduction: Introduction, mut over: watch::Receiver<()>) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(BEAT) => {}
+            Ok(()) = introduction.waiting.changed() => {}
             _ = over.changed() => return,
         }
         // A full disk must not end a daemon; it is then shown as stalled, which it may well be.
-        let _ = lock.introduce(&version, &target, started_at);
+        let _ = lock.introduce(&introduction);
     }
 }
 
 async fn serve_in_session(
     ctx: &Arc<Context>,
     limits: Limits,
-    orders: mpsc::UnboundedReceiver<Order>,
+    orders: &mut Orders,
     cut_off: watch::Receiver<Option<String>>,
 ) -> Result<Ended, EngineError> {
     let last_seq = until_answered(|| ctx.services.store.last_seq()).await?;
@@ -247,7 +273,8 @@ async fn serve_in_session(
     for brief in until_answered(|| ctx.services.store.briefs(&query)).await? {
         queued.insert(brief.id);
     }
-    let inherited = inherit(ctx, |claims| claims.iter().any(|claim| queued.contains(&claim.task))).await?;
+    let mut inherited = own_claims(ctx).await?;
+    inherited.extend(inherit(ctx, |claims| claims.iter().any(|claim| queued.contains(&claim.task))).await?);
     let mut engine = Engine::new(ctx.clone(), MAIN_QUEUE.to_owned(), Duty::Queue, limits, last_seq);
     engine.adopt_all(inherited);
     engine.reserve_begun().await?;

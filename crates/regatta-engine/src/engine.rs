@@ -1,9 +1,11 @@
 //! The engine: schedules, supervises, lands, until nothing can move any more.
 //!
 //! One loop, fed by one closed list of wake-ups. It decides with pure functions (`admission::admit`), acts through the
-//! store, and never polls: it wakes when a worker ends, the store changes, a timer fires or a signal arrives.
+//! store, and never polls: it wakes when a worker ends, the store changes, a timer fires or a signal arrives. What a turn
+//! of the loop looks at is listed in `due`.
 
 mod chains;
+mod due;
 mod log;
 mod reservations;
 mod standby;
@@ -15,11 +17,12 @@ mod workers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use regatta_core::admission::Limits;
 use regatta_core::id::TaskId;
 use regatta_core::state::StateName;
-use regatta_store::{StoreError, TaskQuery};
+use regatta_store::{Ready, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
 
 use crate::budget::Budgets;
@@ -50,6 +53,32 @@ pub enum Order {
         /// How much may run at once.
         limits: Limits,
     },
+}
+
+/// The orders to an engine, and the settings that the last of them brought: an engine that lost its store continues
+/// with those.
+pub(crate) struct Orders {
+    orders: mpsc::UnboundedReceiver<Order>,
+    reloaded: Option<(Arc<Context>, Limits)>,
+}
+
+impl Orders {
+    pub(crate) fn new(orders: mpsc::UnboundedReceiver<Order>) -> Self {
+        Self { orders, reloaded: None }
+    }
+
+    pub(crate) async fn recv(&mut self) -> Option<Order> {
+        let order = self.orders.recv().await;
+        if let Some(Order::Reload { ctx, limits }) = &order {
+            self.reloaded = Some((ctx.clone(), limits.clone()));
+        }
+        order
+    }
+
+    /// The latest settings, if they were reloaded.
+    pub(crate) fn reloaded(&self) -> Option<(Arc<Context>, Limits)> {
+        self.reloaded.clone()
+    }
 }
 
 /// How an engine ends, from the most patient way to the least.
@@ -126,6 +155,7 @@ pub enum Ended {
 enum Wake {
     Worker(tokio::task::Id, Left),
     Landed(Result<Round, LandError>),
+    CarsMoved,
     Looked(Option<radar::LookOutcome>),
     StoreChanged,
     Used,
@@ -145,6 +175,7 @@ pub(crate) struct Engine {
     standby: standby::Standby,
     train: train_task::TrainTask,
     timers: timers::Timers,
+    due: due::Due,
     log: log::LogPosition,
     notifier: Notifier,
     radar: RadarWatch,
@@ -169,6 +200,7 @@ impl Engine {
             standby: standby::Standby::new(holds),
             train: train_task::TrainTask::new(),
             timers: timers::Timers::default(),
+            due: due::Due::everything(),
             log: log::LogPosition::at(last_seq),
             notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
             radar: RadarWatch::new(),
@@ -189,19 +221,24 @@ impl Engine {
     /// Runs until nothing can move, or it is stopped.
     pub(crate) async fn run(
         mut self,
-        mut orders: mpsc::UnboundedReceiver<Order>,
+        orders: &mut Orders,
         mut cut_off: watch::Receiver<Option<String>>,
     ) -> Result<Ended, EngineError> {
         let mut changed = until_answered(|| self.ctx.services.store.subscribe()).await?;
         loop {
-            self.tell_events().await?;
+            self.look_at_the_clock();
+            if self.due.read_log() {
+                // Wake-ups of writes that this read sees are answered by it.
+                changed.mark_unchanged();
+                self.tell_events().await?;
+            }
             self.give_up_unsettled().await?;
             if self.stopping.is_none() {
                 self.obey_cancels().await?;
                 self.ring_timers().await?;
                 self.advance_chains().await?;
                 self.watch_budgets().await?;
-                if !self.failed_fast {
+                if !self.failed_fast && std::mem::take(&mut self.due.ready) {
                     self.start_what_may().await?;
                 }
             }
@@ -236,10 +273,11 @@ impl Engine {
             if self.stopping.is_none() {
                 self.radar.start_if_due(&self.ctx, self.workers.len());
             }
-            let next = self.next_timer().await?;
+            let next = self.next_timer();
             let wake = tokio::select! {
                 Some((id, left)) = self.workers.next() => Wake::Worker(id, left),
                 round = self.train.ended() => Wake::Landed(round),
+                () = self.ctx.memory.train.moved.notified() => Wake::CarsMoved,
                 seen = self.radar.ended() => Wake::Looked(seen),
                 Some(order) = orders.recv() => Wake::Order(order),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
@@ -260,30 +298,61 @@ impl Engine {
                 if let Some(over) = self.workers.ended(id, left) {
                     self.budgets.ended(over);
                 }
-                self.train.stir();
+                // What it settled is in the log.
+                self.due.log = true;
+                self.due.ready |= self.standby.holds_any();
+                (self.due.budgets, self.due.end) = (true, true);
                 self.house_is_due = true;
                 self.radar.stir();
             }
+            Wake::CarsMoved => self.due.log = true,
             Wake::Looked(seen) => self.radar.take(seen),
             Wake::Landed(round) => {
                 self.house_is_due = true;
+                self.due.end = true;
                 self.look_for_dead |= self.train.take(round)?;
             }
-            Wake::StoreChanged | Wake::Used => {}
+            Wake::StoreChanged => {
+                self.due.woken(Instant::now());
+                // An account that became available has no event.
+                self.due.ready |= self.standby.waits_for_accounts();
+            }
+            Wake::Used => self.due.budgets = true,
             // Waiting cars are checked by the timer.
             Wake::Timer => {
                 self.house_is_due |= !self.ctx.memory.lanes_to_retire().is_empty();
             }
             Wake::Order(Order::End(end)) => self.end(end),
             Wake::Order(Order::Reload { ctx, limits }) => {
+                // The context that was reloaded may be of an earlier session.
+                let ctx = Arc::new(ctx.in_session(self.ctx.services.session.clone()));
                 self.notifier.reload(&ctx, self.log.read);
                 self.ctx = ctx;
                 self.limits = limits;
+                self.look_at_everything();
             }
             // The loop has ended by then.
             Wake::CutOff(_) => {}
         }
         Ok(())
+    }
+
+    /// Finds out what is due by now.
+    fn look_at_the_clock(&mut self) {
+        if self.due.is_net_due(Instant::now()) {
+            self.look_at_everything();
+        }
+        self.due.ready |= self.standby.is_due() || self.budgets.has_lifted();
+    }
+
+    /// Everything is looked at in the next turn.
+    fn look_at_everything(&mut self) {
+        self.due.all();
+        self.chains.stir_all();
+        self.train.stir();
+        for task in self.workers.live().keys() {
+            self.ctx.memory.has_follow_up(task);
+        }
     }
 
     /// Ends every worker without asking the store, since another engine may own the tasks now.
@@ -333,8 +402,12 @@ impl Engine {
         Ok(())
     }
 
-    /// True if no worker, car, timer or ready task is left that could change anything.
+    /// True if no worker, car, timer or ready task is left that could change anything. Only looked at after something
+    /// happened.
     async fn nothing_can_move(&mut self) -> Result<bool, EngineError> {
+        if !std::mem::take(&mut self.due.end) {
+            return Ok(false);
+        }
         let store = &self.ctx.services.store;
         if !self.failed_fast {
             // With no running worker, a task behind reserved writes waits for a car, which is checked below.
@@ -345,7 +418,12 @@ impl Engine {
             let n_behind = self.standby.n_stuck() + budgets.spent.len();
             let ready = until_answered(|| store.ready(&self.queue, None, n_behind + 1)).await?;
             let timers = until_answered(|| store.timers(&self.queue, 1)).await?;
-            if !timers.is_empty() || ready.iter().any(|ready| !behind(&ready.spec.id)) {
+            let is_new = |ready: &Ready| !behind(&ready.spec.id);
+            if ready.iter().any(|ready| is_new(ready) && !self.standby.is_held(&ready.spec.id)) {
+                // Its event is on its way.
+                self.due.log = true;
+            }
+            if !timers.is_empty() || ready.iter().any(is_new) {
                 return Ok(false);
             }
         }

@@ -33,6 +33,14 @@ impl Holds {
         news
     }
 
+    pub(crate) fn any(&self) -> bool {
+        !self.told.is_empty()
+    }
+
+    pub(crate) fn is_held(&self, task: &TaskId) -> bool {
+        self.told.contains_key(task)
+    }
+
     fn write(&self, held: &BTreeMap<TaskId, String>) -> std::io::Result<()> {
         if held.is_empty() {
             return std::fs::remove_file(&self.path);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
 use regatta_core::state::{StateName, TaskState};
+use regatta_core::train::{Car, LandRequest};
 use regatta_core::verdict::Verdict;
 use regatta_store::{StoreError, TaskQuery};
 
@@ -16,16 +17,30 @@ use crate::engine::EngineError;
 use crate::git::{GitError, Oid, save_commit};
 use crate::persist::until_answered;
 
+/// What landed of a task.
+pub(crate) enum Landed {
+    /// The work of this attempt.
+    With(u32),
+    /// This car, just now.
+    Car(Car),
+}
+
 /// Releases what was kept for a landed task, and its branch if that has nothing else. Errors are only reported: the
 /// next start of an engine tries again.
-pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
+pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId, landed: Landed) {
     let result = async {
-        let TaskState::Landed { attempt, .. } = until_answered(|| ctx.services.store.task(task)).await?.state
-        else {
-            return Ok(());
+        let attempts = match landed {
+            // What was kept for a first attempt is what landed.
+            Landed::Car(car) if car.attempt == 1 => {
+                let LandRequest { base, head, .. } = car.request;
+                vec![Attempt { base: Some(base), head: Some(head), ..Attempt::new(1, "") }]
+            }
+            Landed::Car(Car { attempt, .. }) | Landed::With(attempt) => {
+                let mut attempts = until_answered(|| ctx.services.store.attempts(task)).await?;
+                attempts.retain(|before| before.n <= attempt);
+                attempts
+            }
         };
-        let mut attempts = until_answered(|| ctx.services.store.attempts(task)).await?;
-        attempts.retain(|before| before.n <= attempt);
         let (task, target) = (task.clone(), ctx.repository.target.clone());
         ctx.blocking(move |ctx| let_go_of(ctx, &task, &attempts, &target)).await?;
         Ok::<(), EngineError>(())
@@ -74,7 +89,7 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
     }
     for (task, held) in &by_task {
         match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
-            Ok(TaskState::Landed { .. }) => let_go(ctx, task).await,
+            Ok(TaskState::Landed { attempt, .. }) => let_go(ctx, task, Landed::With(attempt)).await,
             // It was removed from the store: only what the target contains may be released.
             Err(StoreError::NotFound(_)) => {
                 let (task, held, target) = (task.clone(), held.clone(), ctx.repository.target.clone());
@@ -84,8 +99,9 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
             Err(error) => return Err(error.into()),
         }
     }
-    for state in [StateName::Done, StateName::Blocked, StateName::Landing] {
-        let query = TaskQuery { states: vec![state], ..TaskQuery::default() };
+    {
+        let states = vec![StateName::Done, StateName::Blocked, StateName::Landing];
+        let query = TaskQuery { states, ..TaskQuery::default() };
         for record in until_answered(|| ctx.services.store.tasks(&query)).await? {
             let task = record.spec.id.clone();
             let is_empty = matches!(record.state, TaskState::Done { head: None, .. });

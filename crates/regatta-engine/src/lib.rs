@@ -4,6 +4,7 @@
 
 pub mod agents;
 mod alarms;
+mod away;
 mod budget;
 pub mod clock;
 mod commands;
@@ -32,6 +33,7 @@ pub mod plans;
 pub mod process;
 pub mod profiles;
 pub mod radar;
+mod records;
 pub mod redact;
 pub mod run;
 pub mod sandbox;

@@ -2,6 +2,7 @@
 //! process on this machine has its lock.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use regatta_store::{Result, StoreError};
@@ -9,8 +10,28 @@ use tokio::time::Instant;
 
 /// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A store that does not answer for this long is gone for the caller.
+/// A store that does not answer for this long is gone for the caller, which then waits without agents
+/// ([`until_back`](crate::away::until_back)).
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a call waits for a store that does not answer.
+pub(crate) fn patience() -> Duration {
+    for_test("REGATTA_TEST_PATIENCE_MS").unwrap_or(STORE_PATIENCE)
+}
+
+/// A time that a test shortens by a variable. Debug builds only.
+pub(crate) fn for_test(variable: &str) -> Option<Duration> {
+    let millis = std::env::var(variable).ok().filter(|_| cfg!(debug_assertions))?;
+    Some(Duration::from_millis(millis.parse().ok()?))
+}
+
+/// How often calls of this process found the store unreachable or busy.
+static TIMES_AWAY: AtomicU64 = AtomicU64::new(0);
+
+/// How often calls of this process found the store unreachable or busy so far: events may have been missed meanwhile.
+pub(crate) fn times_away() -> u64 {
+    TIMES_AWAY.load(Ordering::SeqCst)
+}
 
 /// Calls until the store answers, or has been unreachable for too long.
 pub(crate) async fn until_answered<T, F, Fut>(mut call: F) -> Result<T>
@@ -19,18 +40,21 @@ where
     Fut: Future<Output = Result<T>>,
 {
     let mut away_since = Instant::now();
+    let patience = patience();
     let mut pause = Duration::from_millis(10);
     loop {
         match call().await {
-            Err(StoreError::Unavailable(why)) if away_since.elapsed() > STORE_PATIENCE => {
+            Err(StoreError::Unavailable(why)) if away_since.elapsed() > patience => {
                 return Err(StoreError::Unavailable(why));
             }
             Err(StoreError::Unavailable(_)) => {
+                TIMES_AWAY.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             // Nothing is lost, and no other process gets ahead meanwhile: wait for as long as it takes.
             Err(StoreError::Busy(_)) => {
+                TIMES_AWAY.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 away_since = Instant::now();

@@ -18,20 +18,19 @@ use regatta_store::{Claim, IfPresent, NewTask, RequestId, SessionInfo, StoreErro
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::away::{Back, lost_store, until_back};
 use crate::context::Context;
-use crate::engine::{Duty, End, Ended, Engine, EngineError, Order};
+use crate::engine::{Duty, End, Ended, Engine, EngineError, Order, Orders};
 use crate::git::FileLock;
 use crate::housekeeping::{how_to_retire, retire_again};
-use crate::landing::train;
+use crate::landing::train::{self, CarNews};
 use crate::lanes::RetireMode;
 use crate::meter::Meter;
-use crate::persist::until_answered;
+use crate::persist::{patience, until_answered};
+use crate::records::Records;
 use crate::session::{SILENCE, is_judged_by_beats, is_over, keep_alive, this_node};
 use crate::worker::{self, Stop};
 use crate::{clock, crew, failpoint, keeping, leftovers, sandbox};
-
-/// How long a cut-off engine may take to end its workers by itself.
-const CUT_OFF: Duration = Duration::from_secs(60);
 
 /// What to run.
 pub struct RunRequest {
@@ -49,8 +48,38 @@ pub async fn run(
     request: RunRequest,
     orders: mpsc::UnboundedReceiver<Order>,
 ) -> Result<Ended, EngineError> {
-    let what = request.what.clone();
-    in_session(&ctx, SessionKind::Run, &what, |cut_off| run_in_session(&ctx, request, orders, cut_off)).await
+    let mut orders = Orders::new(orders);
+    let (what, limits) = (request.what.clone(), request.limits.clone());
+    let mut is_queued = false;
+    let mut result = in_session(&ctx, SessionKind::Run, &what, |cut_off| {
+        run_in_session(&ctx, request, &mut orders, cut_off, &mut is_queued)
+    })
+    .await;
+    while let Some(why) = lost_store(&result).filter(|_| is_queued) {
+        // Its tasks are in the queue of this session: if another process ended that, `--resume` finds them.
+        let Back::Open = until_back(&ctx, &why, &mut orders).await else { break };
+        result = in_session(&ctx, SessionKind::Run, &what, |cut_off| {
+            go_on_in_session(&ctx, limits.clone(), &mut orders, cut_off)
+        })
+        .await;
+    }
+    result
+}
+
+/// Continues a run whose store was away.
+async fn go_on_in_session(
+    ctx: &Arc<Context>,
+    limits: Limits,
+    orders: &mut Orders,
+    cut_off: watch::Receiver<Option<String>>,
+) -> Result<Ended, EngineError> {
+    let queue = ctx.services.session.0.clone();
+    let mut engine = Engine::new(ctx.clone(), queue, Duty::Plan, limits, last_event(ctx).await?);
+    engine.adopt_all(own_claims(ctx).await?);
+    engine.reserve_begun().await?;
+    let ended = engine.run(orders, cut_off).await?;
+    tidy_up(ctx).await;
+    Ok(ended)
 }
 
 /// Does `work` inside its own session, with its beats.
@@ -99,7 +128,7 @@ async fn cut_off_for_long(mut cut_off: watch::Receiver<Option<String>>) -> Strin
     loop {
         let why = cut_off.borrow_and_update().clone();
         if let Some(why) = why {
-            tokio::time::sleep(CUT_OFF).await;
+            tokio::time::sleep(patience()).await;
             return why;
         }
         if cut_off.changed().await.is_err() {
@@ -111,14 +140,15 @@ async fn cut_off_for_long(mut cut_off: watch::Receiver<Option<String>>) -> Strin
 async fn run_in_session(
     ctx: &Arc<Context>,
     request: RunRequest,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    orders: &mut Orders,
     cut_off: watch::Receiver<Option<String>>,
+    is_queued: &mut bool,
 ) -> Result<Ended, EngineError> {
     let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
     let last_seq = last_event(ctx).await?;
     // One start at a time: two runs of one plan that start at the same moment would not see each other.
     let starting = ctx.blocking(|ctx| FileLock::wait(ctx.repository.state_dir.join("start.lock"))).await?;
-    let (adopted, asked) = take_over(ctx, &ours, &request.tasks, &mut orders).await?;
+    let (adopted, asked) = take_over(ctx, &ours, &request.tasks, orders).await?;
     if asked.is_some() {
         // The workers to adopt live on, and are left to the next engine.
         return Ok(if adopted.is_empty() { Ended::Interrupted } else { Ended::Left });
@@ -131,6 +161,7 @@ async fn run_in_session(
         request.tasks.into_iter().map(|spec| NewTask { spec, queue: queue.clone(), if_present }).collect();
     let (enqueue, at) = (RequestId::fresh(), clock::now());
     until_answered(|| ctx.services.store.enqueue(&tasks, &enqueue, at)).await?;
+    *is_queued = true;
     drop(starting);
     failpoint::reach("enqueued");
     keeping::begin(ctx);
@@ -189,7 +220,7 @@ async fn take_over(
     ctx: &Arc<Context>,
     ours: &BTreeSet<TaskId>,
     tasks: &[TaskSpec],
-    orders: &mut mpsc::UnboundedReceiver<Order>,
+    orders: &mut Orders,
 ) -> Result<(Inherited, Option<End>), EngineError> {
     for info in until_answered(|| ctx.services.store.sessions()).await? {
         if info.session == ctx.services.session || is_over(&info) {
@@ -234,7 +265,7 @@ enum Silence {
 async fn falls_silent(
     ctx: &Context,
     info: &SessionInfo,
-    orders: &mut mpsc::UnboundedReceiver<Order>,
+    orders: &mut Orders,
 ) -> Result<Silence, EngineError> {
     ctx.say(format!(
         "cannot see from here whether `{}`, process {} on {}, is running: waiting up to {} s for a sign of it",
@@ -314,9 +345,21 @@ pub(crate) async fn inherit(
             Err(error) => return Err(error.into()),
         }
     }
+    if inherited.is_empty() {
+        return Ok(Vec::new());
+    }
+    claims_that(ctx, |claim| inherited.contains(&claim.task)).await
+}
+
+/// What this session held when its engine lost the store.
+pub(crate) async fn own_claims(ctx: &Context) -> Result<Inherited, EngineError> {
+    claims_that(ctx, |_| true).await
+}
+
+async fn claims_that(ctx: &Context, wanted: impl Fn(&Claim) -> bool) -> Result<Inherited, EngineError> {
     let mut claims = Vec::new();
     for claim in until_answered(|| ctx.services.store.claims_of(&ctx.services.session)).await? {
-        if inherited.contains(&claim.task) {
+        if wanted(&claim) {
             let attempts = until_answered(|| ctx.services.store.attempts(&claim.task)).await?;
             let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
             let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
@@ -349,11 +392,7 @@ pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
 
 /// Stops workers, all at the same time, saves their work, and queues their tasks again. Returns how this run was asked
 /// to end meanwhile; an urgent request cuts the grace short.
-async fn give_back(
-    ctx: &Arc<Context>,
-    inherited: Inherited,
-    orders: &mut mpsc::UnboundedReceiver<Order>,
-) -> Option<End> {
+async fn give_back(ctx: &Arc<Context>, inherited: Inherited, orders: &mut Orders) -> Option<End> {
     let order = |now| Some(Stop::Interrupt { why: "it was started over".to_owned(), now });
     let (stop, stopped) = watch::channel(order(false));
     let mut workers = JoinSet::new();
@@ -392,17 +431,10 @@ async fn refuse_if_busy(
     let claims = until_answered(|| ctx.services.store.claims_of(&info.session)).await?;
     let mut busy: Option<TaskId> =
         claims.into_iter().map(|claim| claim.task).find(|task| ours.contains(task));
-    for task in ours {
-        if busy.is_some() {
-            break;
-        }
-        match until_answered(|| ctx.services.store.task(task)).await {
-            Ok(record) if record.queue == info.session.0 && !record.state.is_terminal() => {
-                busy = Some(task.clone());
-            }
-            Ok(_) | Err(StoreError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if busy.is_none() {
+        let records = Records::load(ctx.services.store.as_ref(), ours).await?;
+        let is_its = |record: &&TaskRecord| record.queue == info.session.0 && !record.state.is_terminal();
+        busy = ours.iter().find(|task| records.get(task).as_ref().is_some_and(is_its)).cloned();
     }
     match busy {
         None => Ok(()),
@@ -415,15 +447,8 @@ async fn refuse_if_busy(
 
 /// The stored records of these tasks.
 async fn known(ctx: &Context, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, EngineError> {
-    let mut known = Vec::new();
-    for spec in tasks {
-        match until_answered(|| ctx.services.store.task(&spec.id)).await {
-            Ok(record) => known.push(record),
-            Err(StoreError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(known)
+    let mut records = Records::load(ctx.services.store.as_ref(), tasks.iter().map(|spec| &spec.id)).await?;
+    Ok(tasks.iter().filter_map(|spec| records.remove(&spec.id)).collect())
 }
 
 /// A fresh start gets fresh lanes, and so does work that conflicted; everything in the old ones is saved first. Cars of
@@ -436,7 +461,7 @@ async fn prepare_lanes(
     let resume = ctx.settings.options.resume;
     if !resume && known.iter().any(|record| matches!(record.state, TaskState::Landing { .. })) {
         let (_stop, never) = watch::channel(None);
-        let round = train::round(ctx.clone(), never).await?;
+        let round = train::round(ctx.clone(), never, CarNews::of_store(ctx).await?).await?;
         if let Some((task, why)) = round.waiting.first() {
             return Err(EngineError::Refused(format!(
                 "{task} from an earlier run still waits to land: {why}"

@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::crew::MemberWatch;
+use crate::persist::for_test;
 use crate::process::{Identity, Life, kill_every_tree};
 
 /// The intervals and limits.
@@ -52,10 +53,27 @@ const TIMING: Timing = Timing {
     judge: Duration::from_secs(35),
 };
 
+/// The timing in force: a test shortens it by its fence.
+fn timing() -> Timing {
+    for_test("REGATTA_TEST_FENCE_MS").map_or(TIMING, |fence| Timing {
+        beat: fence / 5,
+        answer: fence * 3 / 5,
+        fence,
+        judge: fence * 7 / 5,
+    })
+}
+
+/// After this long without an answer a renewal is sent again.
+pub(crate) fn answer() -> Duration {
+    timing().answer
+}
+
 /// How long a process that has just started to watch must see the same beat before it considers a session dead.
 pub(crate) const SILENCE: Duration = Duration::from_secs(TIMING.judge.as_secs() + 2 * TIMING.beat.as_secs());
 /// How often the fence reads its clock at least: the runtime's timers stand still while the machine is suspended.
 const FENCE_INTERVAL: Duration = Duration::from_secs(1);
+/// The other sessions are read after this long, whether or not the store has changed.
+const LOOK_ANYWAY: Duration = Duration::from_secs(60);
 /// How soon a renewal refused by a busy store is retried.
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long a store must be busy before that is reported.
@@ -144,7 +162,7 @@ pub(crate) async fn keep_alive(
     lost: watch::Sender<Option<String>>,
     say: impl Fn(String) + Send,
 ) {
-    keep_alive_by(&TIMING, store, session, ended, lost, say, kill_every_tree).await;
+    keep_alive_by(&timing(), store, session, ended, lost, say, kill_every_tree).await;
 }
 
 async fn keep_alive_by(
@@ -179,6 +197,7 @@ async fn beat(
 ) -> String {
     let mut judge = Judge::default();
     let mut watch = MemberWatch::default();
+    let mut others = Others::default();
     let mut busy_since: Option<Instant> = None;
     let mut is_mentioned = false;
     let mut pause = timing.beat;
@@ -214,7 +233,11 @@ async fn beat(
             }
             Ok(Err(_)) | Err(_) => continue,
         }
+        if !others.may_have_changed(store.as_ref()).await {
+            continue;
+        }
         let Ok(Ok(sessions)) = tokio::time::timeout(timing.answer, store.sessions()).await else { continue };
+        let has_members = others.seen(&session, &sessions);
         for dead in judge.judge(timing.judge, &session, sessions, Instant::now()) {
             if is_of_this_machine(&dead.node) {
                 // Its workers may be alive here: an engine that needs its tasks adopts them.
@@ -228,7 +251,41 @@ async fn beat(
             let expired = store.expire_session(&dead.session, dead.beat, None, clock::now());
             let _ = tokio::time::timeout(timing.answer, expired).await;
         }
-        let _ = tokio::time::timeout(timing.answer, watch.look(store.as_ref())).await;
+        if has_members {
+            let _ = tokio::time::timeout(timing.answer, watch.look(store.as_ref())).await;
+        }
+    }
+}
+
+/// Whether the other sessions have to be read.
+#[derive(Default)]
+struct Others {
+    changed: Option<watch::Receiver<u64>>,
+    /// One of them can only be watched, or may end without a write.
+    are_watched: bool,
+    looked_at: Option<Instant>,
+}
+
+impl Others {
+    /// A session that opens is a change of the store, and one that has to be watched was seen before.
+    async fn may_have_changed(&mut self, store: &dyn Store) -> bool {
+        if self.changed.is_none() {
+            self.changed = store.subscribe().await.ok();
+        }
+        let has_changed = self.changed.as_ref().is_none_or(|changed| changed.has_changed().unwrap_or(true));
+        has_changed || self.are_watched || self.looked_at.is_none_or(|at| at.elapsed() >= LOOK_ANYWAY)
+    }
+
+    /// Takes in all sessions. Returns whether members of the crew are among them.
+    fn seen(&mut self, own: &SessionId, sessions: &[SessionInfo]) -> bool {
+        if let Some(changed) = &mut self.changed {
+            changed.mark_unchanged();
+        }
+        self.looked_at = Some(Instant::now());
+        let has_members = sessions.iter().any(|info| info.node.is_member());
+        self.are_watched =
+            has_members || sessions.iter().any(|info| info.session != *own && !is_seen(&info.node));
+        has_members
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
+use regatta_core::event::Event;
 use regatta_core::state::StateName;
 use regatta_engine::context::Context;
 use regatta_engine::daemon::{DaemonLock, Presence, presence, serve, settled_presence};
@@ -67,13 +68,11 @@ impl Project {
             Presence::Alive(info) => (DaemonState::Alive, Some(info)),
             Presence::Stalled(info) => (DaemonState::Stalled, Some(info)),
         };
-        let (counts, last) = if self.has_store() {
-            let store = self.store().await?;
-            let seq = store.last_seq().await?;
-            let last = store.events(seq.saturating_sub(1), None, 1).await?;
-            (store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next())
-        } else {
-            (Vec::new(), None)
+        let waits = info.as_ref().is_some_and(|info| info.waits_for_store.is_some());
+        let (counts, last) = match self.main_queue().await {
+            // The daemon has the same problem, and what it does about it is the answer.
+            Err(_) if waits => (Vec::new(), None),
+            read => read?,
         };
         Ok(DaemonStatusDocument {
             awake_at: info.as_ref().map(|info| info.awake_at),
@@ -83,8 +82,20 @@ impl Project {
             started_at: info.as_ref().map(|info| info.started_at),
             state,
             target: info.as_ref().and_then(|info| info.target.clone()),
+            waits_for_store: info.as_ref().and_then(|info| info.waits_for_store.clone()),
             version: info.map(|info| info.version),
         })
+    }
+
+    /// The tasks of the main queue by state, and the last event.
+    async fn main_queue(&self) -> Result<(Vec<(StateName, u64)>, Option<Event>), Refusal> {
+        if !self.has_store() {
+            return Ok((Vec::new(), None));
+        }
+        let store = self.store().await?;
+        let seq = store.last_seq().await?;
+        let last = store.events(seq.saturating_sub(1), None, 1).await?;
+        Ok((store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next()))
     }
 
     /// Starts the daemon in the background; resolves once it serves.

@@ -1,13 +1,16 @@
 //! The results of a run, or of everything in the store, as a report.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use regatta_core::attempt::Attempt;
+use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
-use regatta_core::report::{Report, TaskReport};
+use regatta_core::report::{Landing, Report, TaskReport};
 use regatta_core::spec::TaskSpec;
 use regatta_engine::redact::Redactor;
-use regatta_store::{Store, StoreError, TaskQuery};
+use regatta_store::{Store, TaskQuery, TaskRecord};
 use serde_json::Value;
 
 use crate::documents::report_document;
@@ -15,6 +18,9 @@ use crate::look::status::landings;
 use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
+
+/// Number of events read at once.
+const EVENTS_AT_ONCE: usize = 1000;
 
 impl Project {
     /// The report of these tasks, by their ids or the beginnings of their ids; of all tasks if none is named.
@@ -42,13 +48,39 @@ pub(crate) async fn build(
     since: u64,
     redactor: &Redactor,
 ) -> Result<Report, Refusal> {
+    let ids: Vec<TaskId> = tasks.iter().map(|spec| spec.id.clone()).collect();
+    let mut attempts: HashMap<TaskId, Vec<Attempt>> = store.attempts_of(&ids).await?.into_iter().collect();
+    let query = TaskQuery { ids: Some(ids.clone()), ..TaskQuery::default() };
+    let records = store.tasks(&query).await?.into_iter().map(|record| (record.spec.id.folded(), record));
+    let mut records: HashMap<String, TaskRecord> = records.collect();
+    let known: HashSet<&TaskId> = ids.iter().collect();
+    let ours = |task: &Option<TaskId>| task.as_ref().is_none_or(|id| known.contains(id));
+    let mut timeline = Vec::new();
+    let mut after = since;
+    loop {
+        let events = store.events(after, None, EVENTS_AT_ONCE).await?;
+        let is_last = events.len() < EVENTS_AT_ONCE;
+        after = events.last().map_or(after, |last| last.seq);
+        timeline.extend(events.into_iter().filter(|event| ours(&event.task)));
+        if is_last {
+            break;
+        }
+    }
+    let mut by_task: HashMap<&TaskId, Vec<&Event>> = HashMap::new();
+    for event in &timeline {
+        if let Some(task) = &event.task {
+            by_task.entry(task).or_default().push(event);
+        }
+    }
     let mut reports = Vec::new();
     for spec in tasks {
-        let record = match store.task(&spec.id).await {
-            Ok(record) => record,
-            Err(StoreError::NotFound(_)) => continue,
-            Err(error) => return Err(error.into()),
-        };
+        let Some(record) = records.remove(&spec.id.folded()) else { continue };
+        let own = by_task.get(&spec.id).map_or(&[][..], Vec::as_slice);
+        let claims = own.iter().filter(|event| matches!(event.body, EventBody::Claimed { .. })).count();
+        // Only what happened before these events has to be read.
+        let is_whole = u32::try_from(claims).is_ok_and(|claims| claims >= record.attempts);
+        let landings =
+            if is_whole { Landing::among(own.iter().copied()) } else { landings(store, &spec.id).await? };
         // A blocked follow-up undoes nothing: work that landed before it counts.
         let landed_commit = record.met().and_then(TaskReport::landed_commit);
         reports.push(TaskReport {
@@ -59,19 +91,10 @@ pub(crate) async fn build(
             deps: record.spec.deps.clone(),
             waiting_on: record.waiting_on,
             landed_commit,
-            landings: landings(store, &spec.id).await?,
+            landings,
             cost_usd: 0.0,
-            attempts: store.attempts(&spec.id).await?,
+            attempts: attempts.remove(&spec.id).unwrap_or_default(),
         });
-    }
-    let ours = |task: &Option<TaskId>| task.as_ref().is_none_or(|id| tasks.iter().any(|spec| spec.id == *id));
-    let mut timeline = Vec::new();
-    let mut after = since;
-    loop {
-        let events = store.events(after, None, 1000).await?;
-        let Some(last) = events.last() else { break };
-        after = last.seq;
-        timeline.extend(events.into_iter().filter(|event| ours(&event.task)));
     }
     Ok(masked(Report::new(plan, target, reports, timeline), redactor))
 }

@@ -151,6 +151,10 @@ impl<L: Layer> Store for L {
         self.pass("attempts", || self.inner().attempts(task)).await
     }
 
+    async fn attempts_of(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Vec<Attempt>)>> {
+        self.pass("attempts_of", || self.inner().attempts_of(tasks)).await
+    }
+
     async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported> {
         self.pass("reported", || self.inner().reported(task, attempt)).await
     }

@@ -24,10 +24,10 @@ mod stored;
 pub mod around;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(any(debug_assertions, feature = "conformance"))]
-pub mod counting;
 #[cfg(feature = "conformance")]
 pub mod faulty;
+#[cfg(any(debug_assertions, feature = "conformance"))]
+pub mod rigged;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,12 +68,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     let store =
         opened.map_err(|error| StoreError::Unavailable(format!("opening was given up: {error}")))??;
     #[cfg(debug_assertions)]
-    if let Some(path) = std::env::var_os("REGATTA_TEST_CALLS") {
-        let counting = counting::Counting::new(store, path.as_ref());
-        let counting =
-            counting.map_err(|error| StoreError::Invalid(format!("{}: {error}", path.display())))?;
-        return Ok(Arc::new(counting));
-    }
+    let store = match rigged::Rigged::by_variables(store)? {
+        Ok(rigged) => return Ok(Arc::new(rigged)),
+        Err(store) => store,
+    };
     Ok(Arc::new(store))
 }
 
@@ -198,6 +196,9 @@ pub trait Store: Crew {
     /// All attempts of a task, oldest first.
     async fn attempts(&self, task: &TaskId) -> Result<Vec<Attempt>>;
 
+    /// The same of many tasks, by task in the given order; unknown ids are left out.
+    async fn attempts_of(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Vec<Attempt>)>>;
+
     /// The last verdict that the agent of this attempt reported, and whether it reported itself stuck.
     async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported>;
 
@@ -226,8 +227,8 @@ pub trait Store: Crew {
     async fn last_seq(&self) -> Result<u64>;
 
     /// Wakes whenever something may have changed, by this process or another. Only a hint, and several changes may
-    /// cause one wake-up: read the store to learn what changed. A [`renew`](Self::renew) wakes nobody in the process that
-    /// called it.
+    /// cause one wake-up: read the store to learn what changed. [`renew`](Self::renew), [`elect`](Self::elect) and
+    /// [`resign`](Self::resign) wake nobody in the process that called them.
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>>;
 
     // ── The train ───────────────────────────────────────────────────────────────────────────────────────────

@@ -291,6 +291,9 @@ fn describe(document: &DaemonStatusDocument) -> String {
             human(now.since(started_at)),
             human(now.since(awake_at))
         ));
+        if let Some(why) = &document.waits_for_store {
+            text.push_str(&format!("\nwaiting for its store, without agents: {why}"));
+        }
         if let Some(last) = document.last_progress {
             text.push_str(&format!("\nlast progress: {} ago", human(now.since(last))));
         }

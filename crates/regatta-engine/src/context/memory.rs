@@ -21,6 +21,10 @@ pub struct Memory {
     pub(crate) choosing: Arc<tokio::sync::Mutex<()>>,
     /// Lanes of settled tasks that could not be removed in time. Of one repository.
     lanes_to_retire: Arc<Mutex<BTreeSet<TaskId>>>,
+    /// Tasks for which a follow-up may wait: one came while their agents worked, or nobody listened for a while.
+    follow_ups: Arc<Mutex<BTreeSet<TaskId>>>,
+    /// Tasks whose dependencies had all landed when their attempt was prepared.
+    on_landed_work: Arc<Mutex<BTreeSet<(TaskId, u32)>>>,
     /// Whether the notice about a weaker sandbox was shown.
     told_of_sandbox: Arc<AtomicBool>,
     /// Whether the notice about limits that do not hold was shown.
@@ -34,6 +38,35 @@ impl Memory {
     pub(crate) fn first_word_about_guard(&self, chain: &TaskId, head: Option<&Oid>) -> bool {
         let mut told = self.told_of_guard.lock().unwrap_or_else(PoisonError::into_inner);
         told.insert((chain.clone(), head.map(ToString::to_string)))
+    }
+
+    /// All dependencies of this attempt have landed.
+    pub(crate) fn is_on_landed_work(&self, task: &TaskId, attempt: u32) {
+        let mut known = self.on_landed_work.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert((task.clone(), attempt));
+    }
+
+    /// Whether all dependencies of this attempt had landed when it was prepared. Asked once.
+    pub(crate) fn was_on_landed_work(&self, task: &TaskId, attempt: u32) -> bool {
+        let mut known = self.on_landed_work.lock().unwrap_or_else(PoisonError::into_inner);
+        let was = known.contains(&(task.clone(), attempt));
+        known.retain(|(other, _)| other != task);
+        was
+    }
+
+    /// A follow-up may wait for this task.
+    pub(crate) fn has_follow_up(&self, task: &TaskId) {
+        self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone());
+    }
+
+    /// Whether a follow-up may wait for this task.
+    pub(crate) fn may_have_follow_up(&self, task: &TaskId) -> bool {
+        self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner).contains(task)
+    }
+
+    /// An attempt of this task begins: its events are heard from now on.
+    pub(crate) fn forget_follow_ups(&self, task: &TaskId) {
+        self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 
     /// True once: for the first word about a weaker sandbox.

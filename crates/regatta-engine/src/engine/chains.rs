@@ -12,13 +12,15 @@ use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::part::{Link, Part};
 use regatta_core::plain;
+use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::{LandRequest, why_guarded};
 use regatta_core::verdict::Verdict;
-use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskQuery, TaskRecord};
+use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskRecord};
 
 use super::{Engine, EngineError};
 use crate::persist::until_answered;
+use crate::records::Records;
 use crate::templates::Text;
 use crate::{clock, failpoint};
 
@@ -31,10 +33,22 @@ pub(super) struct Chains {
     known: BTreeSet<TaskId>,
     /// Chains with news since they were last checked.
     stirred: BTreeSet<TaskId>,
-    looked: bool,
 }
 
 impl Chains {
+    /// Takes in the chain that a task is part of.
+    pub(super) fn find(&mut self, spec: &TaskSpec) {
+        if let Some(chain) = spec.part.as_ref().and_then(|part| part.chain(&spec.id)) {
+            self.known.insert(chain.clone());
+            self.stirred.insert(chain.clone());
+        }
+    }
+
+    /// All of them are checked again.
+    pub(super) fn stir_all(&mut self) {
+        self.stirred.clone_from(&self.known);
+    }
+
     /// Takes in an event of a task.
     pub(super) fn heard(&mut self, event: &Event) {
         let Some(task) = &event.task else { return };
@@ -60,15 +74,6 @@ struct ChainRecord {
 impl Engine {
     /// Checks every chain with news, and does what follows.
     pub(super) async fn advance_chains(&mut self) -> Result<(), EngineError> {
-        if !std::mem::replace(&mut self.chains.looked, true) {
-            let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
-            for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
-                if let Some(chain) = record.spec.part.as_ref().and_then(|part| part.chain(&record.spec.id)) {
-                    self.chains.known.insert(chain.clone());
-                    self.chains.stirred.insert(chain.clone());
-                }
-            }
-        }
         for chain in std::mem::take(&mut self.chains.stirred) {
             let Some(found) = self.find_chain(&chain).await? else {
                 self.chains.known.remove(&chain);
@@ -76,6 +81,8 @@ impl Engine {
             };
             for action in chain::decide(&found.picture) {
                 failpoint::reach("chain-decided");
+                // What it changes is in the log.
+                self.due.log = true;
                 match self.act(&found, action).await {
                     Ok(()) => failpoint::reach("chain-acted"),
                     // It was changed meanwhile, which is news again.
@@ -90,21 +97,15 @@ impl Engine {
     /// The chain of a build; `None` if it is not a chain, or not one of ours.
     async fn find_chain(&self, chain: &TaskId) -> Result<Option<ChainRecord>, EngineError> {
         let store = &self.ctx.services.store;
-        let build = match until_answered(|| store.task(chain)).await {
-            Ok(build) => build,
-            Err(StoreError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+        let links: Vec<TaskId> = Link::ALL.iter().filter_map(|link| link.task(chain)).collect();
+        let mut records = Records::load(store.as_ref(), links.iter().chain([chain])).await?;
+        let Some(build) = records.remove(chain) else { return Ok(None) };
         let Some(Part::Builder { links: names, lands }) = build.spec.part.clone() else { return Ok(None) };
         let prompts = until_answered(|| store.prompts(chain)).await?;
         let mut links = Vec::new();
         for link in names {
             let Some(id) = link.task(chain) else { return Ok(None) };
-            let record = match until_answered(|| store.task(&id)).await {
-                Ok(record) => record,
-                Err(StoreError::NotFound(_)) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            };
+            let Some(record) = records.remove(&id) else { return Ok(None) };
             let attempts = until_answered(|| store.attempts(&id)).await?;
             links.push((link, record, attempts));
         }

@@ -4,6 +4,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::state::BlockReason;
 use regatta_core::train::LandStep;
 
+use super::due::Effect;
 use super::{Engine, EngineError};
 use crate::notice::Notice;
 use crate::persist::until_answered;
@@ -34,6 +35,7 @@ impl Engine {
             let events =
                 until_answered(|| services.store.events(self.log.read, None, EVENTS_AT_ONCE)).await?;
             let Some(last) = events.last() else { return Ok(()) };
+            let is_last = events.len() < EVENTS_AT_ONCE;
             let is_shown = self.log.shown == self.log.read && services.notices.has_room();
             self.log.read = last.seq;
             if is_shown {
@@ -46,6 +48,9 @@ impl Engine {
                 }
             }
             self.notifier.seen(self.log.read);
+            if is_last {
+                return Ok(());
+            }
         }
     }
 
@@ -69,8 +74,14 @@ impl Engine {
     }
 
     fn note(&mut self, event: &Event) {
-        self.chains.heard(event);
+        if !self.due.is_deaf() {
+            self.chains.heard(event);
+        }
         let Some(task) = &event.task else { return };
+        let is_live = self.workers.live().contains_key(task);
+        if is_live && matches!(event.body, EventBody::PromptQueued { .. }) {
+            self.ctx.memory.has_follow_up(task);
+        }
         match &event.body {
             // The chain continues by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => {
@@ -96,10 +107,23 @@ impl Engine {
                 }
             }
             EventBody::Approved { .. } => {
-                self.train.stir();
+                // Only the specs of its own tasks tell an engine what their cars need.
+                match self.reservations.of(task) {
+                    Some(spec) => {
+                        let attempt = event.attempt.unwrap_or_default();
+                        let all_landed = self.ctx.memory.was_on_landed_work(task, attempt);
+                        self.train.has_car(spec, all_landed);
+                    }
+                    None => self.train.stir(),
+                }
                 self.radar.stir();
             }
+            EventBody::Enqueued { .. } => self.train.car_may_have_left(),
             _ => {}
         }
+        if matches!(event.body, EventBody::Cancelled { .. }) {
+            self.train.car_may_have_left();
+        }
+        self.due.heard(Effect::of(&event.body), task, is_live, self.standby.holds_any());
     }
 }

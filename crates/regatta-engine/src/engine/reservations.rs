@@ -25,6 +25,10 @@ impl Reservations {
         self.0.remove(task).is_some()
     }
 
+    pub(super) fn of(&self, task: &TaskId) -> Option<&TaskSpec> {
+        self.0.get(task)
+    }
+
     pub(super) fn specs(&self) -> impl Iterator<Item = &TaskSpec> {
         self.0.values()
     }
@@ -36,10 +40,11 @@ impl Reservations {
 
 impl Engine {
     /// Tasks of this queue that started before keep their places reserved: the first to arrive, if two overlapping ones
-    /// were started. Two reservations that wait for each other would wait forever.
+    /// were started. Two reservations that wait for each other would wait forever. Chains are found on the way.
     pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
         let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
         for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
+            self.chains.find(&record.spec);
             // A task that now waits for others could wait for one that its own reservation holds back.
             let begun = record.attempts > 0 && !record.state.is_terminal() && record.waiting_on.is_empty();
             let blocked = matches!(record.state, TaskState::Blocked { .. });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
-use super::timers::TICK;
+use super::timers::{LONGEST_SLEEP, TICK};
 use crate::clock;
 use crate::holds::Holds;
 use crate::profiles::NoAccount;
@@ -21,8 +21,10 @@ pub(super) struct Standby {
     without_account: BTreeSet<TaskId>,
     /// When the first account that a task waits for is available.
     next_account: Option<Timestamp>,
-    /// When the pause after another engine's last start is over.
+    /// When the pause after the last start of any engine is over.
     next_slot: Option<Instant>,
+    /// When to check again what changes without an event: room on the machine, and engines that die.
+    next_look: Option<Instant>,
     /// When this engine last started a task.
     last_start: Option<Instant>,
 }
@@ -35,6 +37,7 @@ impl Standby {
             without_account: BTreeSet::new(),
             next_account: None,
             next_slot: None,
+            next_look: None,
             last_start: None,
         }
     }
@@ -45,6 +48,7 @@ impl Standby {
         self.without_account.clear();
         self.next_account = None;
         self.next_slot = None;
+        self.next_look = None;
     }
 
     pub(super) fn is_behind_writes(&mut self, task: TaskId) {
@@ -60,9 +64,29 @@ impl Standby {
         }
     }
 
-    /// Another engine started a task just now: the next start is possible after `left`.
+    /// An engine started a task just now: the next start is possible after `left`.
     pub(super) fn is_staggered(&mut self, left: Duration) {
         self.next_slot = Some(Instant::now() + left);
+    }
+
+    /// No event comes when this is over.
+    pub(super) fn looks_again(&mut self) {
+        self.next_look = Some(Instant::now() + LONGEST_SLEEP);
+    }
+
+    /// Whether ready tasks were left unstarted.
+    pub(super) fn holds_any(&self) -> bool {
+        self.holds.any()
+    }
+
+    /// Whether this ready task was left unstarted.
+    pub(super) fn is_held(&self, task: &TaskId) -> bool {
+        self.holds.is_held(task)
+    }
+
+    /// Whether a task waits for an account.
+    pub(super) fn waits_for_accounts(&self) -> bool {
+        !self.without_account.is_empty() || self.next_account.is_some()
     }
 
     pub(super) fn started(&mut self) {
@@ -88,10 +112,16 @@ impl Standby {
         stagger?.checked_sub(self.last_start?.elapsed())
     }
 
-    /// How long until an account is available, or another engine's pause is over.
+    /// How long until an account is available, a pause is over, or a held task has to be checked again.
     pub(super) fn due_in(&self) -> Option<Duration> {
         let account = self.next_account.map(|at| at.since(clock::now()) + TICK);
-        let slot = self.next_slot.map(|at| at.saturating_duration_since(Instant::now()) + TICK);
-        account.into_iter().chain(slot).min()
+        let instants = self.next_slot.into_iter().chain(self.next_look);
+        let left = instants.map(|at| at.saturating_duration_since(Instant::now()) + TICK);
+        account.into_iter().chain(left).min()
+    }
+
+    /// Whether ready tasks have to be checked again by now.
+    pub(super) fn is_due(&self) -> bool {
+        self.due_in().is_some_and(|left| left <= TICK)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Two checks: `admission::admit` over what this engine has started, which also reserves the places of unsettled tasks;
 //! then the claim itself, in which the store counts the claims of all engines. What the second refuses is tried again
-//! whenever the store changes. An engine never waits for a reservation of another, only for its live claims, and those
+//! when any engine's claim ends, and every few seconds, because an engine that dies leaves no event. An engine never waits for a reservation of another, only for its live claims, and those
 //! end: so no two engines wait for each other.
 
 use std::collections::BTreeMap;
@@ -30,6 +30,7 @@ impl Engine {
     pub(super) async fn start_what_may(&mut self) -> Result<(), EngineError> {
         let mut after: Option<ReadyKey> = None;
         let mut held: BTreeMap<TaskId, String> = BTreeMap::new();
+        self.due.end = true;
         self.standby.begin();
         let rota = Rota::load(&self.ctx).await?;
         self.budgets.begin();
@@ -54,8 +55,9 @@ impl Engine {
                 let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
                 let spec = spec.expect("admission picks from the page");
                 let Some(why) = self.start(spec, allowances.remove(task)).await? else { continue };
-                if let Held::Stagger { left } = why {
-                    self.standby.is_staggered(left);
+                match why {
+                    Held::Stagger { left } => self.standby.is_staggered(left),
+                    _ => self.standby.looks_again(),
                 }
                 full |= matches!(why, Held::Workers { .. } | Held::Stagger { .. });
                 held.insert(task.clone(), why.to_string());
@@ -103,12 +105,17 @@ impl Engine {
     }
 
     /// Why the machine, or the pause between two starts, lets nothing start now.
-    fn no_room(&self) -> Option<String> {
+    fn no_room(&mut self) -> Option<String> {
         let lines = &self.ctx.settings.config.limits;
-        if self.standby.pause_left(lines.stagger).is_some_and(|left| !left.is_zero()) {
+        if let Some(left) = self.standby.pause_left(lines.stagger).filter(|left| !left.is_zero()) {
+            self.standby.is_staggered(left);
             return Some("waiting for `limits.stagger` since the last start".to_owned());
         }
-        Reading::take(lines, self.ctx.repository.lanes.root()).crossed(lines)
+        let why = Reading::take(lines, self.ctx.repository.lanes.root()).crossed(lines);
+        if why.is_some() {
+            self.standby.looks_again();
+        }
+        why
     }
 
     fn active(&self) -> Vec<Active> {
@@ -133,6 +140,7 @@ impl Engine {
         };
         failpoint::reach("claimed");
         self.standby.started();
+        self.ctx.memory.forget_follow_ups(&claim.task);
         let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, allowance);
         let task = claim.task.clone();
         self.workers.spawn(task, worker::attempt(self.ctx.clone(), claim, token, stop, meter));

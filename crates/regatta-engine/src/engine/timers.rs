@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use regatta_store::{Operation, RequestId, StoreError};
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_store::{Operation, RequestId, StoreError, TaskQuery};
 
 use super::{Engine, EngineError, PAGE};
 use crate::alarms::Alarms;
@@ -10,10 +12,8 @@ use crate::clock;
 use crate::persist::until_answered;
 use crate::worker::Stop;
 
-/// Longest sleep of the engine: a wake-up from the store is only a hint.
-const LONGEST_SLEEP: Duration = Duration::from_secs(5);
-/// Interval between two checks for cancellations.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest sleep of the engine: clocks are set, and other processes end, without a wake-up.
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 /// The resolution of clocks: one more, and the time has certainly come.
 pub(super) const TICK: Duration = Duration::from_millis(1);
 
@@ -22,34 +22,34 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 pub(super) struct Timers {
     /// When waiting tasks may continue.
     alarms: Alarms,
-    /// The time until the next of them at the last check.
-    next_alarm: Option<Duration>,
-    cancels_looked_at: Option<Instant>,
-    /// A check for cancellations was postponed.
-    cancels_are_due: bool,
+    /// When the first of them is due, by a clock that cannot be set.
+    next_alarm: Option<Instant>,
+    /// The same by the wall clock.
+    next_due: Option<Timestamp>,
 }
 
 impl Timers {
-    /// How long until the next check for cancellations; `None` if it is due.
-    fn cancels_in(&self) -> Option<Duration> {
-        CANCEL_INTERVAL.checked_sub(self.cancels_looked_at?.elapsed()).filter(|left| !left.is_zero())
+    /// How long until a task's time comes, by whichever clock gets there first.
+    fn due_in(&self) -> Option<Duration> {
+        let alarm = self.next_alarm.map(|at| at.saturating_duration_since(Instant::now()));
+        let due = self.next_due.map(|at| at.since(clock::now()));
+        alarm.into_iter().chain(due).min()
     }
 }
 
 impl Engine {
-    /// Ends workers whose tasks were cancelled, or interrupted for an urgent prompt. Checks at most ten times a second:
-    /// each check reads every live task, and each step of each worker wakes the engine.
+    /// Ends workers whose tasks were cancelled, or interrupted for an urgent prompt.
     pub(super) async fn obey_cancels(&mut self) -> Result<(), EngineError> {
-        self.timers.cancels_are_due = self.timers.cancels_in().is_some();
-        if self.timers.cancels_are_due {
+        let (all, some) = (std::mem::take(&mut self.due.all_cancels), std::mem::take(&mut self.due.cancels));
+        let live = self.workers.live().iter();
+        let live = live.filter(|(task, live)| (all || some.contains(*task)) && live.stop.borrow().is_none());
+        let ids: Vec<TaskId> = live.map(|(task, _)| task.clone()).collect();
+        if ids.is_empty() {
             return Ok(());
         }
-        self.timers.cancels_looked_at = Some(Instant::now());
-        for (task, live) in self.workers.live() {
-            if live.stop.borrow().is_some() {
-                continue;
-            }
-            let record = until_answered(|| self.ctx.services.store.task(task)).await?;
+        let query = TaskQuery { ids: Some(ids), ..TaskQuery::default() };
+        for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
+            let Some(live) = self.workers.live().get(&record.spec.id) else { continue };
             if let Some(by) = record.cancel_asked {
                 let _ = live.stop.send(Some(Stop::Cancel { by }));
             } else if let Some(by) = record.interrupt_asked {
@@ -60,24 +60,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes tasks pending again whose time has come.
+    /// Makes tasks pending again whose time has come. Reads them when one was added, and when the first is due.
     pub(super) async fn ring_timers(&mut self) -> Result<(), EngineError> {
+        let rings = self.timers.due_in().is_some_and(|left| left.is_zero());
+        if !std::mem::take(&mut self.due.timers) && !rings {
+            return Ok(());
+        }
         let now = clock::now();
         let store = &self.ctx.services.store;
         let waiting = until_answered(|| store.timers(&self.queue, PAGE)).await?;
         self.timers.alarms.keep(&waiting);
-        self.timers.next_alarm = None;
+        (self.timers.next_alarm, self.timers.next_due) = (None, None);
         for (task, due) in waiting {
             let mut pause = Duration::ZERO;
             if !self.timers.alarms.knows(&task, due) && due > now {
                 pause = due.since(until_answered(|| store.task(&task)).await?.updated_at);
             }
-            let left = self.timers.alarms.left(&task, due, pause, now, Instant::now());
+            let tick = Instant::now();
+            let left = self.timers.alarms.left(&task, due, pause, now, tick);
             if !left.is_zero() {
-                let next = self.timers.next_alarm.map_or(left, |next| next.min(left));
+                let next = self.timers.next_alarm.map_or(tick + left, |next| next.min(tick + left));
                 self.timers.next_alarm = Some(next);
+                self.timers.next_due = Some(self.timers.next_due.map_or(due, |next| next.min(due)));
                 continue;
             }
+            // The event that it is due leads to its start.
+            self.due.log = true;
             let request = RequestId::fresh();
             match until_answered(|| store.operate(&task, &Operation::Due, &request, now)).await {
                 // It was changed meanwhile; there is nothing left to do.
@@ -89,24 +97,17 @@ impl Engine {
     }
 
     /// How long to sleep if nothing else wakes the engine.
-    pub(super) async fn next_timer(&self) -> Result<Duration, EngineError> {
-        let timers = until_answered(|| self.ctx.services.store.timers(&self.queue, 1)).await?;
-        let due = timers.first().map(|(_, due)| due.since(clock::now()).max(TICK));
-        let alarm = self.timers.next_alarm.map(|left| left.max(TICK));
-        let pause = self.standby.pause_left(self.ctx.settings.config.limits.stagger);
+    pub(super) fn next_timer(&self) -> Duration {
         let radar = self.radar.due_in(&self.ctx, self.workers.len()).filter(|_| self.stopping.is_none());
-        let cancels = self.timers.cancels_are_due.then(|| self.timers.cancels_in().unwrap_or_default());
         let starts = self.stopping.is_none() && !self.failed_fast;
         let times = [
-            due,
-            alarm,
+            Some(self.due.due_in(Instant::now())),
+            self.timers.due_in().filter(|_| self.stopping.is_none()).map(|left| left + TICK),
             self.train.due_in(),
-            pause.map(|left| left + TICK),
             self.standby.due_in().filter(|_| starts),
-            cancels.map(|left| left + TICK),
             radar.map(|left| left + TICK),
             self.budgets.due_in().map(|left| left + TICK),
         ];
-        Ok(times.into_iter().flatten().min().map_or(LONGEST_SLEEP, |next| next.min(LONGEST_SLEEP)))
+        times.into_iter().flatten().min().map_or(LONGEST_SLEEP, |next| next.min(LONGEST_SLEEP))
     }
 }

@@ -1,10 +1,11 @@
 //! The engine and its train: one round of landing at a time, in the background, and when the next one is due.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::id::TaskId;
-use regatta_core::train::Car;
+use regatta_core::spec::TaskSpec;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -12,7 +13,8 @@ use tokio::time::Instant;
 use super::timers::TICK;
 use super::{End, Engine, EngineError};
 use crate::context::Context;
-use crate::landing::train::{self, LOOK_AGAIN, LandError, Round};
+use crate::landing::order::KnownDeps;
+use crate::landing::train::{self, CarNews, LOOK_AGAIN, LandError, Round};
 use crate::landing::unfinished::has_unfinished;
 use crate::persist::until_answered;
 use crate::worker::Stop;
@@ -20,12 +22,28 @@ use crate::worker::Stop;
 /// Longest pause between two checks of waiting cars, reached after git has failed for some time.
 const LONGEST_LOOK_AGAIN: Duration = Duration::from_secs(60);
 
+/// What is known about new cars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum News {
+    /// No car has arrived since the last round.
+    None,
+    /// Cars may have arrived, or may be able to move.
+    Perhaps,
+    /// One of our own has arrived.
+    Arrived,
+}
+
 /// The current round, and the result of the last one.
 pub(super) struct TrainTask {
     round: Option<JoinHandle<Result<Round, LandError>>>,
     stop: watch::Sender<Option<Stop>>,
-    /// The tasks that the last round left waiting; `None` if cars may have arrived since.
-    waiting: Option<Vec<TaskId>>,
+    news: News,
+    /// Wakes the round under way when cars may have arrived or left.
+    cars: watch::Sender<u64>,
+    /// What the cars of our own tasks depend on, so that it is not read again.
+    needs: BTreeMap<TaskId, KnownDeps>,
+    /// The tasks that the last round left waiting.
+    waiting: Vec<TaskId>,
     /// When that was.
     last_round: Instant,
     /// Rounds in a row in which git failed.
@@ -39,7 +57,10 @@ impl TrainTask {
         Self {
             round: None,
             stop: watch::channel(None).0,
-            waiting: None,
+            news: News::Perhaps,
+            cars: watch::channel(0).0,
+            needs: BTreeMap::new(),
+            waiting: Vec::new(),
             last_round: Instant::now(),
             troubled_rounds: 0,
             is_elsewhere: false,
@@ -52,23 +73,42 @@ impl TrainTask {
 
     /// Cars may have arrived, or may be able to move.
     pub(super) fn stir(&mut self) {
-        self.waiting = None;
+        self.news = self.news.max(News::Perhaps);
+        self.car_may_have_left();
     }
 
-    /// Whether a round could move anything.
-    fn is_due(&mut self, cars: &[Car], has_unfinished: impl FnOnce() -> bool) -> bool {
-        // Also by the clock: if another run writes all the time, our timer never expires.
-        if self.last_round.elapsed() >= self.look_again() {
-            self.waiting = None;
-        }
-        match &self.waiting {
-            None => !cars.is_empty() || has_unfinished(),
-            Some(waiting) => !self.is_elsewhere && cars.iter().any(|car| !waiting.contains(&car.task)),
-        }
+    /// A car of this task, one of our own, has arrived; `all_landed` if it was built on landed work only.
+    pub(super) fn has_car(&mut self, spec: &TaskSpec, all_landed: bool) {
+        self.news = News::Arrived;
+        self.needs.insert(spec.id.clone(), KnownDeps { deps: spec.deps.clone(), all_landed });
+        self.car_may_have_left();
+    }
+
+    /// A round under way looks at its cars again.
+    pub(super) fn car_may_have_left(&self) {
+        self.cars.send_modify(|n| *n += 1);
+    }
+
+    /// By the clock: what waited may be able to move.
+    fn is_time(&self) -> bool {
+        self.last_round.elapsed() >= self.look_again()
+    }
+
+    fn waits(&self) -> bool {
+        !self.waiting.is_empty() || self.is_elsewhere
     }
 
     fn start(&mut self, ctx: &Arc<Context>) {
-        self.round = Some(tokio::spawn(train::round(ctx.clone(), self.stop.subscribe())));
+        self.news = News::None;
+        let known = CarNews { changed: self.cars.subscribe(), needs: std::mem::take(&mut self.needs) };
+        self.round = Some(tokio::spawn(train::round(ctx.clone(), self.stop.subscribe(), known)));
+    }
+
+    /// There is no car.
+    fn is_empty(&mut self) {
+        self.news = News::None;
+        self.waiting.clear();
+        self.is_elsewhere = false;
     }
 
     /// Waits for the end of the round; forever if there is none.
@@ -86,7 +126,7 @@ impl TrainTask {
         let round = round?;
         self.troubled_rounds = if round.is_troubled { self.troubled_rounds + 1 } else { 0 };
         self.is_elsewhere = round.held_elsewhere;
-        self.waiting = Some(round.waiting.into_iter().map(|(task, _)| task).collect());
+        self.waiting = round.waiting.into_iter().map(|(task, _)| task).collect();
         Ok(round.held_elsewhere)
     }
 
@@ -96,7 +136,7 @@ impl TrainTask {
 
     /// Whether the last round left the car of this task waiting.
     pub(super) fn is_stuck(&self, task: &TaskId) -> bool {
-        self.waiting.as_ref().is_some_and(|waiting| waiting.contains(task))
+        self.waiting.contains(task)
     }
 
     /// The pause before waiting cars are checked again: if git fails now, it will fail a second later too.
@@ -107,8 +147,16 @@ impl TrainTask {
 
     /// How long until the waiting cars are checked again.
     pub(super) fn due_in(&self) -> Option<Duration> {
-        let waits = self.waiting.as_ref().is_some_and(|cars| !cars.is_empty()) || self.is_elsewhere;
-        waits.then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + TICK)
+        self.waits().then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + TICK)
+    }
+}
+
+impl Drop for TrainTask {
+    /// An engine that lost its store leaves no round behind: the next one continues it as after a crash.
+    fn drop(&mut self) {
+        if let Some(round) = &self.round {
+            round.abort();
+        }
     }
 }
 
@@ -119,11 +167,31 @@ impl Engine {
         if self.train.is_under_way() || self.stopping.is_some_and(|end| end > End::Drain) {
             return Ok(());
         }
+        let train = &mut self.train;
+        // While another process holds the train, and for cars that wait, only the clock counts.
+        let is_time = train.is_time();
+        let is_due = match train.news {
+            News::None => false,
+            News::Perhaps | News::Arrived => !train.is_elsewhere || is_time,
+        };
         let repository = &self.ctx.repository;
-        let cars = until_answered(|| self.ctx.services.store.cars(&repository.target)).await?;
-        if self.train.is_due(&cars, || has_unfinished(&repository.state_dir)) {
-            self.train.start(&self.ctx);
+        let has_unfinished = || is_time && has_unfinished(&repository.state_dir);
+        if !is_due && !(is_time && train.waits()) && !has_unfinished() {
+            return Ok(());
         }
+        if train.news != News::Arrived || train.is_elsewhere {
+            let cars = until_answered(|| self.ctx.services.store.cars(&repository.target)).await?;
+            let train = &mut self.train;
+            if cars.is_empty() && !has_unfinished() {
+                train.is_empty();
+                return Ok(());
+            }
+            if !is_time && cars.iter().all(|car| train.is_stuck(&car.task)) {
+                train.news = News::None;
+                return Ok(());
+            }
+        }
+        self.train.start(&self.ctx);
         Ok(())
     }
 }

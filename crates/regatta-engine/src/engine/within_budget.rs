@@ -13,6 +13,9 @@ use crate::meter::Allowance;
 impl Engine {
     /// Reports budgets that are nearly spent, and stops agents that overrun theirs.
     pub(super) async fn watch_budgets(&mut self) -> Result<(), EngineError> {
+        if !std::mem::take(&mut self.due.budgets) && !self.budgets.is_due() {
+            return Ok(());
+        }
         let live = self.workers.at_work();
         Ok(self.budgets.watch(&self.ctx, &self.queue, self.duty, &live).await?)
     }

@@ -143,6 +143,9 @@ impl Engine {
 
     fn adopt(&mut self, claim: Claim, record: Attempt) {
         let task = claim.task.clone();
+        // What was asked of its last engine is in its record, and not in the events to come.
+        self.due.cancels.insert(task.clone());
+        self.ctx.memory.has_follow_up(&task);
         let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, None);
         self.workers.spawn(task, worker::adopt(self.ctx.clone(), claim, record, stop, meter));
     }

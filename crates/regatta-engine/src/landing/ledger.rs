@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_core::train::bets::{self, CarStanding, Known, Member, Plan, Record, Scene};
+use tokio::sync::Notify;
 
 use super::chain::{Approval, Chain, Chains, Refusal, approval};
 use super::train::Hold;
@@ -26,6 +27,8 @@ const RED_TIP: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct TrainMemory {
     ledger: Mutex<Ledger>,
+    /// Notified when a car has left the train, landed or not: tasks may be ready because of it.
+    pub(crate) moved: Notify,
 }
 
 impl TrainMemory {

@@ -1,6 +1,7 @@
 //! Moves the target to what passed, and finds out after a crash whether it was moved.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use regatta_core::id::TaskId;
 use regatta_core::train::{Car, CarStep, HeldBy, Intent, LandStep};
@@ -86,7 +87,7 @@ impl Train {
                 let why = self.ctx.settings.redact(&why);
                 return self.nobody_moves(why).await;
             }
-            Published::TargetMoved { .. } => {}
+            Published::TargetMoved { .. } => drop(self.load_cars().await?),
             Published::WaitingForCheckout { worktree, paths, why } => {
                 // Pushed work counts as landed: only the local move is missing.
                 if self.remote.is_none() {
@@ -95,7 +96,6 @@ impl Train {
                 return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
             }
         }
-        self.load_cars().await?;
         Ok(Went::On)
     }
 
@@ -146,6 +146,12 @@ impl Train {
             self.ctx.memory.train.ledger().left(car, true);
             self.retire(car).await;
         }
+        let has_landed = |car: &Car| cars.iter().any(|(landed, _)| landed.task == car.task);
+        self.cars.retain(|car| !has_landed(car));
+        self.begun.retain(|car| !has_landed(car));
+        // Of these cars, no step is left to show.
+        self.is_stale.store(false, Ordering::Relaxed);
+        self.end_useless_tests();
         Ok(())
     }
 

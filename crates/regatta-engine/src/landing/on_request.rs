@@ -7,7 +7,7 @@ use regatta_core::session::SessionKind;
 use regatta_core::state::TaskState;
 use tokio::sync::watch;
 
-use super::train::{LOOK_AGAIN, Round, round};
+use super::train::{CarNews, LOOK_AGAIN, Round, round};
 use crate::context::Context;
 use crate::engine::{Ended, EngineError};
 use crate::persist::until_answered;
@@ -45,7 +45,8 @@ async fn until_settled(
     let mut changed = until_answered(|| ctx.services.store.subscribe()).await?;
     loop {
         changed.mark_unchanged();
-        let Round { waiting, held_elsewhere, .. } = round(ctx.clone(), ordered.clone()).await?;
+        let Round { waiting, held_elsewhere, .. } =
+            round(ctx.clone(), ordered.clone(), CarNews::of_store(ctx).await?).await?;
         if *stop.borrow() {
             return Ok(Ended::Interrupted);
         }

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use regatta_core::causes::with_causes;
@@ -24,7 +25,7 @@ use super::gate::{self, Gate};
 use super::gc::{self, Gc, GcGuard};
 pub(crate) use super::ledger::TrainMemory;
 use super::ledger::{Decision, Situation};
-use super::order::{Deps, in_order};
+use super::order::{Deps, KnownDeps, in_order};
 use super::picture::{Picture, TestNow};
 use super::target::{self, TargetStanding};
 use super::testing::CandidateTest;
@@ -32,8 +33,10 @@ use super::unfinished;
 use crate::clock;
 use crate::context::Context;
 use crate::git::{GitError, Oid};
+use crate::keeping::Landed;
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
+use crate::records::Records;
 use crate::worker::Stop;
 
 /// Maximum number of lanes of landed cars removed at the same time.
@@ -65,10 +68,27 @@ pub(crate) struct Round {
     pub(crate) held_elsewhere: bool,
 }
 
+/// How a round learns of cars.
+pub(crate) struct CarNews {
+    /// Wakes when cars may have arrived or left.
+    pub(crate) changed: watch::Receiver<u64>,
+    /// The dependencies of tasks, as far as known.
+    pub(crate) needs: BTreeMap<TaskId, KnownDeps>,
+}
+
+impl CarNews {
+    /// For a process that follows no events: every change of the store may be one of its cars.
+    pub(crate) async fn of_store(ctx: &Context) -> Result<Self, StoreError> {
+        let changed = until_answered(|| ctx.services.store.subscribe()).await?;
+        Ok(Self { changed, needs: BTreeMap::new() })
+    }
+}
+
 /// Lands every car that can land, then gives up the train.
 pub(crate) async fn round(
     ctx: Arc<Context>,
     stop: watch::Receiver<Option<Stop>>,
+    news: CarNews,
 ) -> Result<Round, LandError> {
     let role = format!("train:{}", ctx.repository.target);
     let Some(lander) = until_answered(|| ctx.services.store.elect(&role, &ctx.services.session)).await?
@@ -82,7 +102,8 @@ pub(crate) async fn round(
         stop,
         cars: Vec::new(),
         begun: Vec::new(),
-        deps: Deps::default(),
+        is_stale: AtomicBool::new(false),
+        deps: Deps::new(news.needs),
         tests: Vec::new(),
         gates: JoinSet::new(),
         retiring: JoinSet::new(),
@@ -93,7 +114,7 @@ pub(crate) async fn round(
         met: BTreeSet::new(),
         nobody_collects: None,
     };
-    let result = train.go().await;
+    let result = train.go(news.changed).await;
     train.abort_all().await;
     while train.retiring.join_next().await.is_some() {}
     let resigned = until_answered(|| ctx.services.store.resign(&lander)).await;
@@ -132,6 +153,8 @@ pub(super) struct Train {
     pub(super) cars: Vec<Car>,
     /// Cars that were about to be moved, whether or not they wait: they come first.
     pub(super) begun: Vec<Car>,
+    /// Steps were written that `cars` and `begun` do not show yet.
+    pub(super) is_stale: AtomicBool,
     /// The dependencies of each car.
     deps: Deps,
     pub(super) tests: Vec<CandidateTest>,
@@ -169,8 +192,8 @@ pub(super) enum Went {
 }
 
 impl Train {
-    async fn go(&mut self) -> Result<(), LandError> {
-        let mut changed = until_answered(|| self.ctx.services.store.subscribe()).await?;
+    async fn go(&mut self, mut changed: watch::Receiver<u64>) -> Result<(), LandError> {
+        changed.mark_changed();
         self.load_passes().await?;
         if self.ctx.settings.config.land.test_command.is_some()
             && self.ctx.memory.train.ledger().is_first_round()
@@ -183,8 +206,10 @@ impl Train {
             if self.stop.borrow().is_some() {
                 return Ok(());
             }
-            changed.mark_unchanged();
-            look |= self.load_cars().await?;
+            if changed.has_changed().unwrap_or(true) || self.is_stale.load(Ordering::Relaxed) {
+                changed.mark_unchanged();
+                look |= self.load_cars().await?;
+            }
             if look {
                 let gc = self.gc();
                 let stepped = self.step().await;
@@ -216,10 +241,9 @@ impl Train {
             }
             if self.tests.is_empty() && self.retiring.is_empty() {
                 // Cars may have arrived while the last ones were examined.
-                if !self.load_cars().await? {
+                if !changed.has_changed().unwrap_or(false) && !self.is_stale.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                look = true;
                 continue;
             }
             let timer = self.next_look();
@@ -233,6 +257,7 @@ impl Train {
                 Ok(()) = self.stop.changed() => {}
                 () = tokio::time::sleep(timer) => {
                     self.waiting.retain(|_, wait| wait.since.elapsed() < LOOK_AGAIN);
+                    self.is_stale.store(true, Ordering::Relaxed);
                     look = true;
                 }
             }
@@ -258,6 +283,7 @@ impl Train {
 
     /// Reloads the cars; returns whether they changed. Ends the tests of cars that are gone.
     pub(super) async fn load_cars(&mut self) -> Result<bool, LandError> {
+        self.is_stale.store(false, Ordering::Relaxed);
         let cars = until_answered(|| self.ctx.services.store.cars(&self.ctx.repository.target)).await?;
         let mut cars =
             in_order(self.ctx.services.store.as_ref(), &self.ctx.repository.state_dir, cars, &mut self.deps)
@@ -377,17 +403,14 @@ impl Train {
     /// nothing about these. Returns whether there were any.
     async fn without_ground(&mut self) -> Result<bool, LandError> {
         let mut waits: Vec<(Car, String)> = Vec::new();
+        let here: BTreeSet<&TaskId> = self.cars.iter().map(|car| &car.task).collect();
+        let deps: BTreeSet<&TaskId> = self.cars.iter().flat_map(|car| self.deps.of(car)).collect();
+        let open = deps.into_iter().filter(|dep| !here.contains(*dep) && !self.met.contains(*dep));
+        let open = open.filter(|dep| !self.deps.is_met(dep));
+        let records = Records::load(self.ctx.services.store.as_ref(), open).await?;
         for car in &self.cars {
             for dep in self.deps.of(car) {
-                let here = self.cars.iter().any(|other| other.task == *dep);
-                if here || self.met.contains(dep) {
-                    continue;
-                }
-                let record = match until_answered(|| self.ctx.services.store.task(dep)).await {
-                    Ok(record) => record,
-                    Err(StoreError::NotFound(_)) => continue,
-                    Err(error) => return Err(error.into()),
-                };
+                let Some(record) = records.get(dep) else { continue };
                 if record.met().is_some() {
                     self.met.insert(dep.clone());
                     continue;
@@ -538,10 +561,10 @@ impl Train {
         if self.retiring.len() >= MAX_RETIRING {
             self.retiring.join_next().await;
         }
-        let (ctx, task) = (self.ctx.clone(), car.task.clone());
+        let (ctx, task, car) = (self.ctx.clone(), car.task.clone(), car.clone());
         self.retiring.spawn(async move {
             ctx.clone().retire(&task, RetireMode::Landed).await;
-            crate::keeping::let_go(&ctx, &task).await;
+            crate::keeping::let_go(&ctx, &task, Landed::Car(car)).await;
         });
     }
 
@@ -594,7 +617,20 @@ impl Train {
             return Ok(());
         }
         let at = clock::now();
+        self.is_stale.store(true, Ordering::Relaxed);
         until_answered(|| self.ctx.services.store.land_all(&self.lander, steps, at)).await?;
+        let leaves = |step: &LandStep| {
+            !matches!(
+                step,
+                LandStep::Intend { .. }
+                    | LandStep::Tested { .. }
+                    | LandStep::Gate { .. }
+                    | LandStep::Wait { .. }
+            )
+        };
+        if steps.iter().any(|(_, step)| leaves(step)) {
+            self.ctx.memory.train.moved.notify_one();
+        }
         Ok(())
     }
 

@@ -174,13 +174,21 @@ impl Shim {
 /// The shims known to this process.
 static KNOWN: Mutex<Vec<Weak<OwnedFd>>> = Mutex::new(Vec::new());
 
-/// Tells every shim of this process to end its tree, without any grace and without waiting.
+/// Tells every shim of this process, also those whose handles are gone, to end its tree, without any grace and without
+/// waiting.
 pub(crate) fn kill_every_tree() {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     for shim in known.iter().filter_map(Weak::upgrade) {
-        for signal in [Signal::USR1, Signal::CONT] {
-            let _ = pidfd_send_signal(&*shim, signal);
-        }
+        end_now(&shim);
+    }
+    for shim in ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        end_now(shim);
+    }
+}
+
+fn end_now(shim: &OwnedFd) {
+    for signal in [Signal::USR1, Signal::CONT] {
+        let _ = pidfd_send_signal(shim, signal);
     }
 }
 

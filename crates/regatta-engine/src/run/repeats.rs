@@ -6,6 +6,7 @@ use regatta_core::state::TaskState;
 use regatta_store::{SessionInfo, Store, StoreError, TaskRecord};
 
 use crate::persist::until_answered;
+use crate::records::Records;
 
 /// Maximum number of tasks named.
 const NAMED: usize = 5;
@@ -30,17 +31,14 @@ impl Earlier {
         let mut earlier = Self::default();
         let mut sessions = until_answered(|| store.sessions()).await?;
         sessions.retain(|info| alive(info));
-        for spec in tasks {
-            match until_answered(|| store.task(&spec.id)).await {
-                Ok(record) if sessions.iter().any(|info| record.session.as_ref() == Some(&info.session)) => {
-                    return Ok(Self::default());
-                }
-                Ok(record) => match why(&record) {
-                    Some(why) => earlier.done.push(why),
-                    None => earlier.unfinished += 1,
-                },
-                Err(StoreError::NotFound(_)) => {}
-                Err(error) => return Err(error),
+        let records = Records::load(store, tasks.iter().map(|spec| &spec.id)).await?;
+        for record in tasks.iter().filter_map(|spec| records.get(&spec.id)) {
+            if sessions.iter().any(|info| record.session.as_ref() == Some(&info.session)) {
+                return Ok(Self::default());
+            }
+            match why(record) {
+                Some(why) => earlier.done.push(why),
+                None => earlier.unfinished += 1,
             }
         }
         Ok(earlier)

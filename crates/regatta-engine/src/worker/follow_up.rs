@@ -52,6 +52,9 @@ impl Worker {
 
     /// Whether a follow-up waits for the next attempt.
     pub(super) async fn more_was_said(&self) -> Result<bool, WorkerError> {
+        if !self.ctx.memory.may_have_follow_up(&self.claim.task) {
+            return Ok(false);
+        }
         let prompts = until_answered(|| self.ctx.services.store.prompts(&self.claim.task)).await?;
         Ok(prompts.iter().any(|prompt| prompt.state == PromptState::Queued))
     }

@@ -17,6 +17,7 @@ use crate::git::{GitError, Oid, SALVAGE};
 use crate::landing::candidate::{Combined, combine, with_marks};
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
+use crate::records::Records;
 
 /// Work, and the target commit it did not merge with.
 struct Bounced {
@@ -30,9 +31,12 @@ impl Worker {
     pub(crate) async fn prepare(&mut self) -> Result<Site, WorkerError> {
         let spec = self.claim.spec.clone();
         let task = spec.id.clone();
-        let mut history = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
         // Only earlier attempts: the claim has already begun a record of this one.
-        history.retain(|attempt| attempt.n < self.claim.attempt);
+        let mut history = Vec::new();
+        if self.claim.attempt > 1 {
+            history = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
+            history.retain(|attempt| attempt.n < self.claim.attempt);
+        }
         self.look().await?;
         let tip = self.target_tip().await?;
         {
@@ -206,8 +210,8 @@ impl Worker {
     /// The commits with the work of this task's dependencies.
     async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
         let mut commits = Vec::new();
-        for dependency in &self.claim.spec.deps {
-            let record = until_answered(|| self.ctx.services.store.task(dependency)).await?;
+        let records = self.dependencies().await?;
+        for record in self.claim.spec.deps.iter().filter_map(|dependency| records.get(dependency)) {
             if let Some(TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. }) =
                 record.met()
             {
@@ -215,6 +219,10 @@ impl Worker {
             }
         }
         Ok(commits)
+    }
+
+    async fn dependencies(&self) -> Result<Records, WorkerError> {
+        Ok(Records::load(self.ctx.services.store.as_ref(), &self.claim.spec.deps).await?)
     }
 
     /// For an adopted attempt: the site according to its record.
@@ -241,11 +249,17 @@ impl Worker {
     /// The target's tip, merged with the work of dependencies that are done but not landed.
     async fn base(&self, tip: &Oid) -> Result<Oid, WorkerError> {
         let mut heads = Vec::new();
-        for dependency in &self.claim.spec.deps {
-            let record = until_answered(|| self.ctx.services.store.task(dependency)).await?;
+        let records = self.dependencies().await?;
+        for record in self.claim.spec.deps.iter().filter_map(|dependency| records.get(dependency)) {
             if let Some(TaskState::Done { head: Some(head), .. }) = record.met() {
                 heads.push(head.clone());
             }
+        }
+        let has_landed = |dependency| {
+            matches!(records.get(dependency).and_then(|record| record.met()), Some(TaskState::Landed { .. }))
+        };
+        if self.claim.spec.deps.iter().all(has_landed) {
+            self.ctx.memory.is_on_landed_work(&self.claim.task, self.claim.attempt);
         }
         if heads.is_empty() {
             return Ok(tip.clone());

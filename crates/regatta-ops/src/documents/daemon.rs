@@ -89,6 +89,9 @@ pub struct DaemonStatusDocument {
     /// The branch it lands on.
     pub target: Option<String>,
     pub version: Option<String>,
+    /// Why it waits for its store, without agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for_store: Option<String>,
 }
 
 /// The document of `daemon start --json`.

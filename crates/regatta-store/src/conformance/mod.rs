@@ -153,6 +153,7 @@ macro_rules! conformance {
             }
             read {
                 tasks_are_listed_in_order_of_arrival_and_by_page,
+                attempts_of_many_tasks_are_those_of_each,
                 tasks_are_found_by_state_queue_and_prefix,
                 a_list_says_of_each_task_what_the_task_says,
                 of_many_tasks_those_that_changed_last_can_be_listed,

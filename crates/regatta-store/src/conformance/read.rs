@@ -5,7 +5,7 @@ use regatta_core::state::StateName;
 
 use super::Fixture;
 use super::node::{Node, id, task};
-use crate::{StoreError, TaskBrief, TaskQuery};
+use crate::{Operation, StoreError, TaskBrief, TaskQuery};
 
 pub async fn tasks_are_listed_in_order_of_arrival_and_by_page(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
@@ -23,6 +23,20 @@ pub async fn tasks_are_listed_in_order_of_arrival_and_by_page(fixture: &dyn Fixt
         paged.extend(page);
     }
     assert_eq!(paged, all);
+}
+
+pub async fn attempts_of_many_tasks_are_those_of_each(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&[task("one"), task("two"), task("never")]).await;
+    node.fail("one").await;
+    node.fail("two").await;
+    node.operate("two", Operation::Requeue { by: "me".into() }).await.unwrap();
+    node.claim("two").await;
+    let asked = [id("TWO"), id("unknown"), id("never"), id("one")];
+    let found = node.store.attempts_of(&asked).await.unwrap();
+    let counts: Vec<_> = found.iter().map(|(task, attempts)| (task.as_str(), attempts.len())).collect();
+    assert_eq!(counts, [("TWO", 2), ("never", 0), ("one", 1)]);
+    assert_eq!(found[0].1, node.store.attempts(&id("two")).await.unwrap());
 }
 
 pub async fn tasks_are_found_by_state_queue_and_prefix(fixture: &dyn Fixture) {

@@ -13,7 +13,7 @@ use super::{prompts, sessions};
 use crate::rules::claims::claim_of;
 use crate::rules::record::Task;
 use crate::stored::{from_json, to_json, unreadable};
-use crate::{Claim, Result, SessionId, TaskBrief, TaskQuery, TaskRecord};
+use crate::{Claim, Result, SessionId, StoreError, TaskBrief, TaskQuery, TaskRecord};
 
 pub(super) fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {
     record(db, rows::require(db, task)?)
@@ -255,6 +255,15 @@ pub(super) fn attempts(db: &Connection, task: &TaskId) -> Result<Vec<Attempt>> {
         attempts.push(from_json(&format!("an attempt of {}", row.id), &found.get::<_, String>(0)?)?);
     }
     Ok(attempts)
+}
+
+pub(super) fn attempts_of(db: &Connection, tasks: &[TaskId]) -> Result<Vec<(TaskId, Vec<Attempt>)>> {
+    let known = |task: &TaskId| match attempts(db, task) {
+        Ok(attempts) => Some(Ok((task.clone(), attempts))),
+        Err(StoreError::NotFound(_)) => None,
+        Err(error) => Some(Err(error)),
+    };
+    tasks.iter().filter_map(known).collect()
 }
 
 fn record(db: &Connection, row: Task) -> Result<TaskRecord> {

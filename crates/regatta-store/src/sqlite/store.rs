@@ -170,6 +170,11 @@ impl Store for SqliteStore {
         self.readers.call(move |db| reads::attempts(db, &task)).await
     }
 
+    async fn attempts_of(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Vec<Attempt>)>> {
+        let tasks = tasks.to_vec();
+        self.readers.call(move |db| reads::attempts_of(db, &tasks)).await
+    }
+
     async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported> {
         let task = task.clone();
         self.readers.call(move |db| reports::reported(db, &task, attempt)).await
@@ -215,12 +220,12 @@ impl Store for SqliteStore {
 
     async fn elect(&self, role: &str, session: &SessionId) -> Result<Option<Lander>> {
         let (role, session) = (role.to_owned(), session.clone());
-        self.writer.call(move |tx| tx.carry_out(&rules::train::elect(&role, &session))).await
+        self.writer.call_quietly(move |tx| tx.carry_out(&rules::train::elect(&role, &session))).await
     }
 
     async fn resign(&self, lander: &Lander) -> Result<()> {
         let lander = lander.clone();
-        self.writer.call(move |tx| tx.carry_out(&rules::train::resign(&lander))).await
+        self.writer.call_quietly(move |tx| tx.carry_out(&rules::train::resign(&lander))).await
     }
 
     async fn cars(&self, target: &str) -> Result<Vec<Car>> {

@@ -190,19 +190,24 @@ fn run(db: &Tx, path: &Path, messages: &mpsc::Receiver<Message>, changed: &watch
     let mut version = data_version(db);
     while let Ok(message) = messages.recv() {
         let changes = db.total_changes();
-        let is_loud = match message {
-            Message::Write(first) => group(db, first, messages),
-            Message::Look => false,
+        let group = match message {
+            Message::Write(first) => Some(group(db, first, messages)),
+            Message::Look => None,
         };
+        let is_loud = group.as_ref().is_some_and(Group::is_loud);
         let wrote = is_loud && db.total_changes() != changes;
-        if wrote {
-            touch(path);
-        }
         let seen = data_version(db);
         if wrote || seen != version {
             changed.send_modify(|n| *n += 1);
         }
         version = seen;
+        // After the wake-up: a caller that reads once it has its answer has seen what it was woken for.
+        if let Some(group) = group {
+            group.answer();
+        }
+        if wrote {
+            touch(path);
+        }
     }
 }
 
@@ -221,16 +226,30 @@ fn touch(path: &Path) {
     let _missed = rustix::fs::utimensat(CWD, path, &times, AtFlags::empty());
 }
 
-/// Executes `first` and all writes waiting behind it, commits once, answers all. Returns whether others may want to
-/// know.
-fn group(db: &Tx, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) -> bool {
+/// Writes that were committed together, or failed together; not answered yet.
+struct Group {
+    writes: Vec<Box<dyn Write>>,
+    committed: Result<()>,
+}
+
+impl Group {
+    /// Whether anybody has to be woken for it.
+    fn is_loud(&self) -> bool {
+        self.writes.iter().any(|write| !write.is_quiet())
+    }
+
+    fn answer(self) {
+        for write in self.writes {
+            write.answer(&self.committed);
+        }
+    }
+}
+
+/// Executes `first` and all writes waiting behind it, and commits once.
+fn group(db: &Tx, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) -> Group {
     let mut writes = Vec::new();
     let committed = begin_and_run(db, first, messages, &mut writes);
-    let is_loud = writes.iter().any(|write| !write.is_quiet());
-    for write in writes {
-        write.answer(&committed);
-    }
-    is_loud
+    Group { writes, committed }
 }
 
 fn begin_and_run(
