@@ -22,7 +22,7 @@ pub(crate) enum Landed {
     /// The work of this attempt.
     With(u32),
     /// This car, just now.
-    Car(Car),
+    Car(Box<Car>),
 }
 
 /// Releases what was kept for a landed task, and its branch if that has nothing else. Errors are only reported: the
@@ -35,7 +35,11 @@ pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId, landed: Landed) {
                 let LandRequest { base, head, .. } = car.request;
                 vec![Attempt { base: Some(base), head: Some(head), ..Attempt::new(1, "") }]
             }
-            Landed::Car(Car { attempt, .. }) | Landed::With(attempt) => {
+            landed => {
+                let attempt = match landed {
+                    Landed::With(attempt) => attempt,
+                    Landed::Car(car) => car.attempt,
+                };
                 let mut attempts = until_answered(|| ctx.services.store.attempts(task)).await?;
                 attempts.retain(|before| before.n <= attempt);
                 attempts

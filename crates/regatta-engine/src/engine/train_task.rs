@@ -176,7 +176,8 @@ impl Engine {
         };
         let repository = &self.ctx.repository;
         let has_unfinished = || is_time && has_unfinished(&repository.state_dir);
-        if !is_due && !(is_time && train.waits()) && !has_unfinished() {
+        let wants_round = is_due || (is_time && train.waits()) || has_unfinished();
+        if !wants_round {
             return Ok(());
         }
         if train.news != News::Arrived || train.is_elsewhere {

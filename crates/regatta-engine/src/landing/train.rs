@@ -564,7 +564,7 @@ impl Train {
         let (ctx, task, car) = (self.ctx.clone(), car.task.clone(), car.clone());
         self.retiring.spawn(async move {
             ctx.clone().retire(&task, RetireMode::Landed).await;
-            crate::keeping::let_go(&ctx, &task, Landed::Car(car)).await;
+            crate::keeping::let_go(&ctx, &task, Landed::Car(Box::new(car))).await;
         });
     }
 
