@@ -230,11 +230,7 @@ impl Tables<'_> {
                 Ok(keys(&children))
             }
             SetKey::Active => {
-                let active = self.tasks(
-                    "select {COLUMNS} from task t where t.session is not null order by t.seq",
-                    [],
-                    seen,
-                )?;
+                let active = self.tasks(ACTIVE, [], seen)?;
                 let mut holders: Vec<&SessionId> = active.iter().flat_map(|task| &task.session).collect();
                 holders.sort();
                 holders.dedup();
@@ -401,6 +397,9 @@ impl Tables<'_> {
 
 /// The column behind [`COLUMNS`].
 const PARENT: usize = 22;
+
+/// The tasks that sessions hold, in no order: with one, SQLite would walk all tasks instead of the index of held ones.
+pub(super) const ACTIVE: &str = "select {COLUMNS} from task t where t.session is not null";
 
 const PROMPTS: &str = "select n, text, by, at, state, attempt, urgent, request, place, rearmed from prompt";
 

@@ -8,7 +8,7 @@ use regatta_core::spec::TaskSpec;
 use rusqlite::{Connection, StatementStatus, params};
 
 use super::writer::Tx;
-use super::{open, queue};
+use super::{ledger, open, queue, rows};
 use crate::conformance::node::{QUEUE, at, node_info, task};
 use crate::rules::{claims, enqueue, sessions};
 use crate::{ClaimRequest, NewTask, ReadyKey, RequestId, SessionId};
@@ -36,7 +36,7 @@ fn a_commit_is_on_disk_before_it_returns() {
 }
 
 #[test]
-fn ready_and_timers_walk_their_indexes() {
+fn ready_timers_and_claims_walk_their_indexes() {
     let directory = tempfile::tempdir().unwrap();
     let db = open::writer(&directory.path().join("db")).unwrap();
     for (sql, seeks) in queue::READY.iter().zip(["queue=? AND rank=? AND seq>?", "queue=? AND rank>?"]) {
@@ -47,6 +47,8 @@ fn ready_and_timers_walk_their_indexes() {
     let timers = plan(&db, queue::TIMERS, 2);
     assert!(timers.contains("USING INDEX task_timer (queue=?"), "{timers}");
     assert!(!timers.contains("TEMP B-TREE") && !timers.contains("SCAN"), "{timers}");
+    let active = plan(&db, &ledger::ACTIVE.replace("{COLUMNS}", rows::COLUMNS), 0);
+    assert!(active.contains("USING INDEX task_held"), "{active}");
 }
 
 /// A database with `n` pending tasks of ten priorities, a tenth of which wait for another.
