@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     /// Another lane, and its registration.
     pub(crate) other_lane: PathBuf,
     pub(crate) other_admin: PathBuf,
+    /// The lock of a third one.
+    pub(crate) other_hold: PathBuf,
     /// A process outside with secrets in its environment and its arguments, and two to be ended.
     pub(crate) bystander: u32,
     pub(crate) victims: [u32; 2],
@@ -113,6 +115,14 @@ pub(crate) const TRIES: &[Try] = &[
         |f, _| move_target(f),
     ),
     one("09", "write the HEAD of another lane", Proof::Mark, |f, m| append(&f.other_admin.join("HEAD"), m)),
+    one("09b", "read what another lane has committed", Proof::Secret(&["admin"]), |f, _| {
+        read(&f.other_admin.join("git/secret.txt"))
+    }),
+    one("09c", "take the lock of another lane", Proof::Secret(&["hold"]), |f, _| {
+        let file = File::open(&f.other_hold)?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        read(&f.other_hold)
+    }),
     one("10", "delete an object", Proof::Changed(|f| vec![f.objects[0].clone()]), |f, _| {
         fs::remove_file(&f.objects[0]).map(done)
     }),

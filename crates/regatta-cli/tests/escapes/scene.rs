@@ -240,6 +240,8 @@ impl Scene {
         self.run(&task("other", "", &format!("echo {SECRET}lane >theirs.txt; exit 1 # {SECRET}store")), 1);
         assert!(facts.other_lane.join("theirs.txt").exists(), "the other lane was kept");
         assert!(facts.other_admin.join("HEAD").exists(), "the other lane is registered");
+        write(&facts.other_admin.join("git/secret.txt"), format!("{SECRET}admin\n"));
+        write(&facts.other_hold, format!("{SECRET}hold\n"));
     }
 
     /// Gives everything to the user who runs Regatta.
@@ -553,6 +555,7 @@ fn facts(
         lanes: world.lanes(),
         other_lane: world.lanes().join("other"),
         other_admin: world.root().join(".git/worktrees/regatta-other"),
+        other_hold: world.root().join(".git/regatta/lanes/third.hold"),
         bystander: bystanders[0].pid(),
         victims: [bystanders[1].pid(), bystanders[2].pid()],
         stream,

@@ -342,6 +342,9 @@ fn settings_of_agent(rules: &mut Rules, facts: &Facts, disk: &dyn Disk) {
 fn project(rules: &mut Rules, settings: &SandboxSettings, facts: &Facts, disk: &dyn Disk) {
     rules.add(&facts.project, PathAccess::Read, "the repository");
     rules.add(&facts.git_dir, PathAccess::Read, "the repository's objects and history");
+    if let Some(worktrees) = disk.real(&facts.git_dir.join("worktrees")) {
+        rules.add(&worktrees, PathAccess::Hide, "what other lanes have committed");
+    }
     rules.add(&facts.lanes_root, PathAccess::Hide, "other lanes");
     if settings.caches == Caches::Project
         && let Some(cache) = disk.real(&facts.lanes_root.join(".cache"))

@@ -100,7 +100,12 @@ impl Repository {
     /// The lock of a task's lane, held by the process tree that works on the task. In the git directory, which users do
     /// not delete.
     pub fn hold_of(&self, task: &TaskId) -> PathBuf {
-        self.repo.common_dir.join("regatta").join("lanes").join(format!("{}.hold", task.folded()))
+        self.holds().join("lanes").join(format!("{}.hold", task.folded()))
+    }
+
+    /// The directory of these locks.
+    pub(crate) fn holds(&self) -> PathBuf {
+        self.repo.common_dir.join("regatta")
     }
 }
 
