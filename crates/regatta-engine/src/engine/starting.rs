@@ -2,8 +2,8 @@
 //!
 //! Two checks: `admission::admit` over what this engine has started, which also reserves the places of unsettled tasks;
 //! then the claim itself, in which the store counts the claims of all engines. What the second refuses is tried again
-//! when any engine's claim ends, and every few seconds, because an engine that dies leaves no event. An engine never waits for a reservation of another, only for its live claims, and those
-//! end: so no two engines wait for each other.
+//! when any engine's claim ends, and every few seconds, because an engine that dies leaves no event. An engine never
+//! waits for a reservation of another, only for its live claims, and those end: so no two engines wait for each other.
 
 use std::collections::BTreeMap;
 

@@ -57,7 +57,7 @@ async fn planned(act: Act, from: &Memory, memory: &Memory, request: &str) -> Opt
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is planned on an old state, and whoever commits in between, the rules hold.
+    /// Plans made on an old state, with other commits in between, break no rule.
     #[test]
     fn plans_that_others_overtake_break_nothing(
         first in any::<u8>(),
@@ -152,7 +152,7 @@ fn check(memory: &Memory) {
         let dead: Vec<_> = parents.iter().filter(|parent| parent.fate() == Fate::Dead).collect();
         match &task.state {
             TaskState::Pending { .. } | TaskState::Parked { .. } => {
-                assert!(dead.is_empty(), "{name} waits for what will not come: {dead:?}");
+                assert!(dead.is_empty(), "{name} is pending although a dependency is dead: {dead:?}");
             }
             TaskState::Skipped { dependency, .. } => {
                 assert!(dead.iter().any(|dead| dead.id == *dependency), "{task:?}");
