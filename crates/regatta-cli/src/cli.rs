@@ -36,7 +36,7 @@ pub(crate) struct Global {
     /// Read this configuration file instead of regatta.yaml at the repository root.
     #[arg(long, global = true, value_name = "FILE", env = "REGATTA_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Use this store: a path, or sqlite:PATH.
+    /// Use this store: a path, sqlite:PATH, or postgres://USER@HOST/DATABASE.
     #[arg(long, alias = "db", global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Directory of the registry of repositories, as in parallel-agents.

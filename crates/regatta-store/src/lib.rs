@@ -15,6 +15,8 @@ mod admission;
 mod crew;
 mod error;
 mod model;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod rules;
 mod spending;
 pub mod sqlite;
@@ -49,13 +51,17 @@ pub use error::{Result, StoreError};
 pub use model::*;
 pub use spending::*;
 
-/// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same.
+/// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same; or `postgres://USER@HOST/DATABASE`.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    #[cfg(feature = "postgres")]
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return rigged_or_plain(postgres::PostgresStore::open(url).await?);
+    }
     let path = match url.split_once(':') {
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
         Some((scheme, rest)) if rest.starts_with("//") => {
             return Err(StoreError::Invalid(format!(
-                "the store {scheme}:// is not built into this version of Regatta; use sqlite:PATH"
+                "the store {scheme}:// is not built into this version of Regatta; use sqlite:PATH or postgres://USER@HOST/DATABASE"
             )));
         }
         _ => url,
@@ -67,6 +73,11 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     let opened = tokio::task::spawn_blocking(move || sqlite::SqliteStore::open(path)).await;
     let store =
         opened.map_err(|error| StoreError::Unavailable(format!("opening was given up: {error}")))??;
+    rigged_or_plain(store)
+}
+
+/// The store, behind a layer for tests of the real program if a variable asks for it.
+fn rigged_or_plain(store: impl Store + 'static) -> Result<Arc<dyn Store>> {
     #[cfg(debug_assertions)]
     let store = match rigged::Rigged::by_variables(store)? {
         Ok(rigged) => return Ok(Arc::new(rigged)),

@@ -12,7 +12,7 @@ fn every_refusal_has_a_next_step_and_is_told_whole() {
         &["run"][..],
         &["lst"],
         &["--config", "no.yaml", "list"],
-        &["--store", "postgres://h/d", "list"],
+        &["--store", "zookeeper://h/d", "list"],
         &["--store", ".", "list"],
         &["-C", "nowhere", "list"],
         &["status", "x"],
@@ -55,9 +55,9 @@ fn every_refusal_has_a_next_step_and_is_told_whole() {
     error: reading no.yaml: No such file or directory (os error 2)
     hint: --config or $REGATTA_CONFIG names it; without them Regatta reads regatta.yaml at the repository root, if it exists
     --- exit 4
-    $ regatta --store postgres://h/d list
+    $ regatta --store zookeeper://h/d list
     --- stderr
-    error: the store postgres:// is not built into this version of Regatta; use sqlite:PATH
+    error: the store zookeeper:// is not built into this version of Regatta; use sqlite:PATH or postgres://USER@HOST/DATABASE
     hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
     --- exit 2
     $ regatta --store . list

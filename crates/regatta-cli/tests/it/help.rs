@@ -163,7 +163,7 @@ fn nonsense_is_a_usage_error_with_a_hint() {
     ");
     insta::assert_snapshot!(world.regatta(["--store", "mysql://x/y", "list"]).shown(), @"
     --- stderr
-    error: the store mysql:// is not built into this version of Regatta; use sqlite:PATH
+    error: the store mysql:// is not built into this version of Regatta; use sqlite:PATH or postgres://USER@HOST/DATABASE
     hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
     --- exit 2
     ");

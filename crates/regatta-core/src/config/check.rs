@@ -60,8 +60,7 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
         }
         Store::Unknown => {
             let message = format!("`store` must be sqlite or an address, found {:?}", config.store);
-            let hint =
-                "sqlite, sqlite:PATH, postgres://HOST/DATABASE or zookeeper://HOST:2181/PATH".to_owned();
+            let hint = "sqlite, sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned();
             found.push(("store", Finding::Wrong(message, Some(hint))));
         }
     }
@@ -100,7 +99,7 @@ fn store(text: &str) -> Store {
     let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
     match scheme {
         "sqlite" if text == "sqlite" || text.len() > "sqlite:".len() => Store::Ours,
-        "postgres" | "postgresql" if text.contains("://") => Store::Later("PostgreSQL"),
+        "postgres" | "postgresql" if text.contains("://") => Store::Ours,
         "zookeeper" if text.contains("://") => Store::Later("ZooKeeper"),
         _ => Store::Unknown,
     }

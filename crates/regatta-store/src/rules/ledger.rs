@@ -71,7 +71,7 @@ pub(crate) async fn plan<T>(ledger: &dyn Ledger, call: &Call<'_, T>) -> Result<(
 }
 
 /// A random number from 0 to 1.
-fn a_fraction() -> f64 {
+pub(crate) fn a_fraction() -> f64 {
     let mut byte = [0u8];
     // Without randomness the pause is short, which is no harm.
     let _same_pause = getrandom::fill(&mut byte);

@@ -27,6 +27,8 @@ pub(crate) mod dependents;
 pub(crate) mod draft;
 pub(crate) mod enqueue;
 pub(crate) mod events;
+#[cfg(any(test, feature = "postgres"))]
+pub(crate) mod ledger;
 pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod plan;
@@ -129,7 +131,5 @@ pub(crate) enum Run<T> {
     Halted(Known, Vec<Want>),
 }
 
-#[cfg(test)]
-pub(crate) mod ledger;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,10 @@ use super::record::{Key, Record};
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// Records that were relied upon and are not written, with their versions.
-    #[cfg_attr(not(test), expect(dead_code, reason = "SQLite plans inside the transaction that commits"))]
+    #[cfg_attr(
+        not(any(test, feature = "postgres")),
+        expect(dead_code, reason = "SQLite plans inside the transaction that commits")
+    )]
     pub(crate) checks: Vec<(Key, u64)>,
     pub(crate) writes: Vec<Write>,
     /// Numbered by the commit, in this order.
@@ -21,7 +24,10 @@ pub(crate) struct Plan {
 pub(crate) struct Write {
     pub(crate) key: Key,
     /// The version that it must still have; zero if it must be absent.
-    #[cfg_attr(not(test), expect(dead_code, reason = "SQLite plans inside the transaction that commits"))]
+    #[cfg_attr(
+        not(any(test, feature = "postgres")),
+        expect(dead_code, reason = "SQLite plans inside the transaction that commits")
+    )]
     pub(crate) version: u64,
     /// What it was, for backends that have to find its old place in an index. A backend that reads inside its
     /// transaction is not asked for records that are only overwritten, and gets `None` for them.

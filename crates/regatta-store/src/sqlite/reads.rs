@@ -8,11 +8,11 @@ use regatta_core::time::Timestamp;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Rows, params_from_iter};
 
-use super::rows::{self, COLUMNS, state_of};
+use super::rows::{self, COLUMNS};
 use super::{prompts, sessions};
 use crate::rules::claims::claim_of;
 use crate::rules::record::Task;
-use crate::stored::{from_json, to_json, unreadable};
+use crate::stored::{from_json, state_of, to_json, unreadable};
 use crate::{Claim, Result, SessionId, StoreError, TaskBrief, TaskQuery, TaskRecord};
 
 pub(super) fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {

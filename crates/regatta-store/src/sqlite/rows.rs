@@ -2,13 +2,12 @@
 
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::writes::WritePath;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::rules::record::Task;
-use crate::stored::{from_json, unreadable};
+use crate::stored::{from_json, state_of, unreadable};
 use crate::{Result, SessionId, StoreError};
 
 /// The columns that [`read`] expects, in its order, of the table or alias `t`.
@@ -63,21 +62,4 @@ pub(super) fn spec(db: &Connection, task: &Task) -> Result<TaskSpec> {
     let mut query = db.prepare_cached("select body from spec where task = ?1")?;
     let body: String = query.query_row([task.seq.cast_signed()], |row| row.get(0))?;
     from_json(&format!("the spec of {}", task.id), &body)
-}
-
-/// Parses a stored state. In a state that only a newer version knows, this version leaves the task alone: it waits for
-/// a process that does know it.
-pub(super) fn state_of(json: &str) -> Result<TaskState> {
-    let error = match serde_json::from_str(json) {
-        Ok(state) => return Ok(state),
-        Err(error) => error,
-    };
-    let fields: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(json).ok();
-    match fields.as_ref().and_then(|fields| fields.get("state")?.as_str()) {
-        Some(name) => Ok(TaskState::Blocked {
-            reason: BlockReason::Policy,
-            detail: format!("a newer version of Regatta has it as {name:?}; use that version"),
-        }),
-        None => Err(unreadable("the state of a task", error)),
-    }
 }

@@ -6,7 +6,7 @@ use regatta_core::train::Car;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::rules::record::Holding;
-use crate::stored::{from_json, unreadable};
+use crate::stored::{from_json, has_valid_ids, unreadable};
 use crate::{Result, SessionId};
 
 /// Maximum number of trees that are kept.
@@ -52,13 +52,6 @@ pub(super) fn cars(db: &Connection, target: &str) -> Result<Vec<Car>> {
         });
     }
     Ok(cars)
-}
-
-/// True for JSON in which every commit of a car is the id of one, as far as this version knows the fields.
-fn has_valid_ids(text: &str) -> bool {
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
-    let ids = ["/base", "/head", "/candidate", "/intent/onto"].map(|field| value.pointer(field));
-    ids.into_iter().flatten().filter_map(|id| id.as_str()).all(|id| Oid::parse(id).is_ok())
 }
 
 /// Trees that passed a gate, newest first.

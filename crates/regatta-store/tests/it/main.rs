@@ -5,6 +5,8 @@ mod durability;
 mod fixture;
 mod migrations;
 mod model;
+mod postgres;
+mod server;
 
 /// The conformance suite as it stands.
 mod sqlite {
@@ -19,4 +21,14 @@ mod sqlite_faulty {
 /// The same with rules that read in rounds, as in a store over a network.
 mod sqlite_in_rounds {
     regatta_store::conformance!(crate::fixture::File::in_rounds());
+}
+
+/// The same on PostgreSQL.
+mod postgres_plain {
+    regatta_store::conformance!(crate::postgres::Schema::fresh(0));
+}
+
+/// The same on PostgreSQL, behind the network that loses a quarter.
+mod postgres_faulty {
+    regatta_store::conformance!(crate::postgres::Schema::fresh(25));
 }

@@ -105,7 +105,7 @@ async fn a_url_names_the_backend() {
     let named = regatta_store::open(&format!("sqlite:{}", path.display())).await.unwrap();
     named.task(&TaskId::parse("t").unwrap()).await.unwrap();
     assert_eq!(named.describe(), format!("sqlite:{}", path.display()));
-    for url in ["postgres://me@host/db", "zookeeper://a:1,b:2/x", "sqlite:", ""] {
+    for url in ["postgres://", "zookeeper://a:1,b:2/x", "sqlite:", ""] {
         let refused = regatta_store::open(url).await.err();
         assert!(matches!(refused, Some(StoreError::Invalid(_))), "{url}: {refused:?}");
     }

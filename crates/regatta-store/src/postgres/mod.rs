@@ -1,0 +1,92 @@
+//! The PostgreSQL backend: one schema of a database, any number of machines.
+//!
+//! Every write is a call of the rules: `ledger` reads what the rule asks for in one exchange, `commit` writes its plan
+//! in another, if nothing that the plan rests on has changed meanwhile. Every read is one statement; these are in the
+//! modules below, one per part of the contract.
+
+mod address;
+mod bell;
+mod commit;
+mod connection;
+mod context;
+mod crew;
+mod events;
+mod failure;
+mod ledger;
+mod members;
+mod messages;
+mod migrate;
+mod places;
+mod pool;
+mod profiles;
+mod prompts;
+mod queue;
+mod reads;
+mod records;
+mod reports;
+mod rows;
+mod sessions;
+mod spending;
+mod store;
+mod tls;
+mod train;
+mod wire;
+
+use std::sync::Arc;
+
+use crate::rules::Call;
+use crate::rules::ledger::carry_out;
+use crate::{Result, StoreError};
+
+/// Makes a call on a connection of its own, within the time limit of all calls.
+macro_rules! call {
+    ($store:ident, $db:ident => $work:expr) => {
+        $store
+            .pool
+            .within(async {
+                let $db = $store.pool.lease().await?;
+                $db.keep($work.await)
+            })
+            .await
+    };
+}
+use call;
+
+/// A store in a schema of a PostgreSQL database.
+pub struct PostgresStore {
+    pool: Arc<pool::Pool>,
+    bell: Arc<bell::Bell>,
+}
+
+impl PostgresStore {
+    /// Opens the store at `url`, creating its schema if it is missing.
+    pub async fn open(url: &str) -> Result<Self> {
+        let address = address::Address::parse(url)?;
+        let bell = bell::Bell::new(&address.schema);
+        let pool = pool::Pool::new(address)?;
+        let opened = pool.within(async {
+            let db = pool.lease().await?;
+            migrate::up(&db, &pool.address.schema).await?;
+            pool.saw(events::last_seq(&db).await?);
+            db.keep(Ok(()))
+        });
+        match opened.await {
+            Ok(()) => Ok(Self { pool, bell }),
+            Err(StoreError::Unavailable(why)) if why.contains("is a standby") => {
+                Err(StoreError::Invalid(format!("the store {why}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Carries out a call of the rules.
+    async fn write<T: Send>(&self, call: &Call<'_, T>) -> Result<T> {
+        self.pool.within(carry_out(self, call)).await
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.bell.stop();
+    }
+}
