@@ -14,9 +14,10 @@ use regatta_core::train::{Car, LandStep};
 
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, ContextEntry, ContextQuery, ContextWrite, Crew,
-    InboxQuery, Lander, Mark, Member, Message, NewMember, NewMessage, NewPrompt, NewTask, NodeInfo,
-    Operation, Posted, Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo,
-    SpendQuery, Spending, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Document, DocumentWrite, Fleet, InboxQuery, Lander, Mark, Member, Message, NewMember, NewMessage,
+    NewPrompt, NewTask, NodeInfo, Operation, Posted, Ready, ReadyKey, Reported, RequestId, Result, Sent,
+    SessionId, SessionInfo, SpendQuery, Spending, Step, Store, TaskBrief, TaskQuery, TaskRecord,
+    WorkerReport,
 };
 
 /// What happens around each call to a store.
@@ -271,5 +272,20 @@ impl<L: Layer> Crew for L {
 
     async fn contexts(&self, query: &ContextQuery) -> Result<Vec<ContextEntry>> {
         self.pass("contexts", || self.inner().contexts(query)).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Fleet for L {
+    async fn put_document(&self, write: &DocumentWrite, at: Timestamp) -> Result<u64> {
+        self.pass("put_document", || self.inner().put_document(write, at)).await
+    }
+
+    async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>> {
+        self.pass("document", || self.inner().document(kind, id)).await
+    }
+
+    async fn documents(&self, kind: &str, prefix: &str) -> Result<Vec<Document>> {
+        self.pass("documents", || self.inner().documents(kind, prefix)).await
     }
 }

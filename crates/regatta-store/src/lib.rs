@@ -14,6 +14,7 @@
 mod admission;
 mod crew;
 mod error;
+mod fleet;
 mod model;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -48,6 +49,7 @@ use regatta_core::train::{Car, LandStep};
 pub use admission::*;
 pub use crew::*;
 pub use error::{Result, StoreError};
+pub use fleet::*;
 pub use model::*;
 pub use spending::*;
 
@@ -86,10 +88,10 @@ fn rigged_or_plain(store: impl Store + 'static) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
-/// What Regatta needs from a database, besides what the crew needs: [`Crew`]. Object safe; shared between tasks behind
+/// What Regatta needs from a database, besides what the crew and the machines need: [`Crew`], [`Fleet`]. Object safe; shared between tasks behind
 /// an `Arc`.
 #[async_trait]
-pub trait Store: Crew {
+pub trait Store: Crew + Fleet {
     /// Its location without secrets, for display.
     fn describe(&self) -> String;
 

@@ -9,6 +9,7 @@ pub mod advance;
 pub mod claim;
 pub mod context;
 pub mod dependents;
+pub mod document;
 pub mod event;
 pub mod limits;
 pub mod member;
@@ -211,6 +212,14 @@ macro_rules! conformance {
                 a_leader_that_was_replaced_writes_nothing,
                 what_is_too_long_is_refused,
             }
+            document {
+                a_document_is_written_compared_and_deleted,
+                documents_are_listed_by_kind_and_prefix,
+                a_document_under_a_role_needs_its_term,
+                of_many_who_create_it_one_succeeds,
+                a_document_wakes_others_unless_it_is_a_status,
+                a_long_document_comes_back_and_a_longer_one_is_refused,
+            }
         }
     };
 }
@@ -255,6 +264,7 @@ mod tests {
             ("member", include_str!("member.rs")),
             ("message", include_str!("message.rs")),
             ("context", include_str!("context.rs")),
+            ("document", include_str!("document.rs")),
         ] {
             for line in text.lines() {
                 let Some(rest) = line.strip_prefix("pub async fn ") else { continue };

@@ -14,6 +14,7 @@ use super::places::{self, counter, guard_name, is_of_task, place};
 use super::train::MOST_PASSES;
 use super::wire::{get_u64, maybe_texts, text, texts, values};
 use super::{PostgresStore, spending};
+use crate::fleet::STATUS;
 use crate::rules::ledger::Committed;
 use crate::rules::plan::{Plan, Write};
 use crate::rules::record::{
@@ -21,7 +22,7 @@ use crate::rules::record::{
     StoredAttempt, StoredCar, StoredMessage, Task,
 };
 use crate::stored::{to_json, unreadable};
-use crate::{AccountKey, ContextEntry, Result, SessionId, StoreError};
+use crate::{AccountKey, ContextEntry, Document, Result, SessionId, StoreError};
 
 /// Each statement sees what was committed before it: the versions are compared after the locks were waited for.
 pub(super) const BEGIN: &str = "begin isolation level read committed, read write";
@@ -31,10 +32,10 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
     queries.extend(places::checks(plan));
     Writes::of(plan)?.queries(&mut queries);
     queries.extend(events(plan));
-    let is_loud =
-        !plan.events.is_empty() || plan.writes.iter().any(|write| !matches!(write.key, Key::Beat(_)));
+    let is_loud = !plan.events.is_empty() || plan.writes.iter().any(|write| !is_quiet(&write.key));
     // A process that takes a role or gives it back needs no wake-up for it.
-    let wakes_itself = plan.writes.iter().any(|write| !matches!(write.key, Key::Beat(_) | Key::Role(_)));
+    let wakes_itself =
+        plan.writes.iter().any(|write| !is_quiet(&write.key) && !matches!(write.key, Key::Role(_)));
     let announcement = (is_loud && store.bell.may_ring()).then(|| store.bell.announcement());
     let db = store.pool.lease().await?;
     let (answers, ended) = match db.exchange(BEGIN, &queries, "commit", announcement.as_deref()).await {
@@ -66,6 +67,15 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
         store.bell.ring_later(&store.pool);
     }
     committed
+}
+
+/// Whether a write of it wakes nobody.
+fn is_quiet(key: &Key) -> bool {
+    match key {
+        Key::Beat(_) => true,
+        Key::Document(kind, _) => kind == STATUS,
+        _ => false,
+    }
 }
 
 /// What the first error of a transaction means.
@@ -131,6 +141,8 @@ struct Writes<'a> {
     written: Vec<(&'a str, u64)>,
     counters: Vec<(&'static str, u64)>,
     context: Vec<&'a ContextEntry>,
+    documents: Vec<(&'a str, &'a Document)>,
+    lost_documents: Vec<(&'a str, &'a str)>,
 }
 
 struct TaskRow<'a> {
@@ -215,6 +227,10 @@ impl<'a> Writes<'a> {
                 self.deliveries.push((name, *id, delivery));
             }
             (Key::Context(_), _, Some(Record::Context(entry))) => self.context.push(entry),
+            (Key::Document(kind, _), _, Some(Record::Document(document))) => {
+                self.documents.push((kind, document));
+            }
+            (Key::Document(kind, id), _, None) => self.lost_documents.push((kind, id)),
             (key @ Key::Request(..), None, Some(_)) => self.requests.push(place(key).key),
             (Key::Written(request), _, Some(Record::Number(version))) => {
                 self.written.push((&request.0, version.0));
@@ -318,6 +334,29 @@ impl<'a> Writes<'a> {
             !self.requests.is_empty(),
             "insert into request(request, kind, task) select * from unnest($1::text[], $2::text[], $3::text[])",
             &|| [0, 1, 2].map(|n| texts(&self.requests, |row| &row[n])).into(),
+        );
+        add(
+            !self.documents.is_empty(),
+            "insert into document(kind, id, body, version, at) \
+             select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) \
+             on conflict(kind, id) do update set body = excluded.body, version = excluded.version, \
+             at = excluded.at",
+            &|| {
+                let documents = &self.documents;
+                vec![
+                    texts(documents, |row| row.0),
+                    texts(documents, |row| &row.1.id),
+                    texts(documents, |row| &row.1.body),
+                    values(documents, |row| row.1.version.cast_signed()),
+                    values(documents, |row| row.1.at.millis()),
+                ]
+            },
+        );
+        add(
+            !self.lost_documents.is_empty(),
+            "delete from document r using unnest($1::text[], $2::text[]) k(kind, id) \
+             where r.kind = k.kind and r.id = k.id",
+            &|| vec![texts(&self.lost_documents, |row| row.0), texts(&self.lost_documents, |row| row.1)],
         );
         for (column, last) in &self.counters {
             add(true, &format!("update project set {column} = $1"), &|| vec![Box::new(last.cast_signed())]);

@@ -10,6 +10,7 @@ mod commit;
 mod connection;
 mod context;
 mod crew;
+mod documents;
 mod events;
 mod failure;
 mod ledger;

@@ -22,6 +22,7 @@ pub(super) enum Table {
     Message,
     Delivery,
     Context,
+    Document,
     Request,
     Posted,
     Written,
@@ -80,6 +81,7 @@ pub(super) fn place(key: &Key) -> Place {
         Key::Message(id) => (Table::Message, one(&id.to_string())),
         Key::Delivery(name, id) => (Table::Delivery, two(name, id.to_string())),
         Key::Context(key) => (Table::Context, one(key)),
+        Key::Document(kind, id) => (Table::Document, two(kind, id.clone())),
         Key::Request(request, kind, task) => {
             let task = task.as_deref().unwrap_or_default().to_owned();
             (Table::Request, [request.0.clone(), (*kind).to_owned(), task])
@@ -129,6 +131,7 @@ fn check(table: Table, rows: &[(Place, u64, i64)]) -> Query {
         Table::Message => ("message r on r.seq = k.a::bigint", "(r.seq is not null)::int"),
         Table::Delivery => ("delivery r on r.folded = k.a and r.message = k.b::bigint", "r.version"),
         Table::Context => ("context r on r.key = k.a", "r.version"),
+        Table::Document => ("document r on r.kind = k.a and r.id = k.b", "r.version"),
         Table::Request => {
             ("request r on r.request = k.a and r.kind = k.b and r.task = k.c", "(r.request is not null)::int")
         }

@@ -8,7 +8,7 @@ use super::connection::Query;
 use super::places::{counter, place};
 use super::rows::{self, COLUMNS, maybe_time, time};
 use super::wire::{get, get_text, get_texts, get_u32, get_u64, maybe_text, texts, values};
-use super::{context, members, messages, prompts};
+use super::{context, documents, members, messages, prompts};
 use crate::rules::record::{
     Account, Counter, Delivery, Deps, Folded, Holding, Kept, Key, Number, Pass, Record, Said, Seen, Session,
     Spec, Starts, StoredAttempt, StoredCar, folded,
@@ -36,6 +36,7 @@ pub(super) enum Kind {
     Message,
     Delivery,
     Context,
+    Document,
     Request,
     Posted,
     Written,
@@ -61,6 +62,7 @@ pub(super) fn kind(key: &Key) -> Kind {
         Key::Message(_) => Kind::Message,
         Key::Delivery(..) => Kind::Delivery,
         Key::Context(_) => Kind::Context,
+        Key::Document(..) => Kind::Document,
         Key::Request(..) => Kind::Request,
         Key::Posted(_) => Kind::Posted,
         Key::Written(_) => Kind::Written,
@@ -118,6 +120,10 @@ pub(super) fn query(kind: Kind, keys: &[Key]) -> Query {
         Kind::Context => {
             format!("select k.n, r.version, {} from {KEYS} join context r on r.key = k.a", context::COLUMNS)
         }
+        Kind::Document => format!(
+            "select k.n, r.version, {} from {KEYS} join document r on r.kind = k.a and r.id = k.b",
+            documents::COLUMNS
+        ),
         Kind::Request => format!(
             "select k.n, 1::bigint from {KEYS} \
              join request r on r.request = k.a and r.kind = k.b and r.task = k.c"
@@ -211,6 +217,7 @@ pub(super) fn read(kind: Kind, keys: &[Key], rows: &[Row], seen: &mut Vec<Seen>)
             }
             .record(),
             Kind::Context => context::entry(row, 2)?.record(),
+            Kind::Document => documents::read(row, 2)?.record(),
             Kind::Posted => {
                 let names = get_texts(row, 3)?;
                 let to = names.iter().map(|name| members::parse(name)).collect::<Result<_>>()?;

@@ -24,6 +24,7 @@ pub(crate) mod claims;
 pub(crate) mod context;
 pub(crate) mod cycle;
 pub(crate) mod dependents;
+pub(crate) mod documents;
 pub(crate) mod draft;
 pub(crate) mod enqueue;
 pub(crate) mod events;

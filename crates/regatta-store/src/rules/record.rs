@@ -19,7 +19,8 @@ use regatta_core::writes::WritePath;
 use super::Rule;
 use crate::stored::bounded;
 use crate::{
-    AccountKey, ContextEntry, MessageKind, NewTask, NodeInfo, Posted, RequestId, SessionId, StoreError,
+    AccountKey, ContextEntry, Document, MessageKind, NewTask, NodeInfo, Posted, RequestId, SessionId,
+    StoreError,
 };
 
 /// A task's id or a member's name in small letters: two that differ only in case are one.
@@ -62,6 +63,8 @@ pub(crate) enum Key {
     /// A message in an inbox.
     Delivery(Folded, u64),
     Context(String),
+    /// A document, by its kind and its id.
+    Document(String, String),
     /// A request that was carried out, by its kind and its task.
     Request(RequestId, &'static str, Option<Folded>),
     /// The answer to a request that posted a message.
@@ -95,7 +98,8 @@ impl Key {
             | Key::Member(_)
             | Key::Message(_)
             | Key::Delivery(..)
-            | Key::Context(_) => 8,
+            | Key::Context(_)
+            | Key::Document(..) => 8,
             Key::Request(..) | Key::Posted(_) | Key::Written(_) => 9,
             Key::Counter(_) => 10,
         }
@@ -194,6 +198,7 @@ pub(crate) enum Record {
     Message(Arc<StoredMessage>),
     Delivery(Arc<Delivery>),
     Context(Arc<ContextEntry>),
+    Document(Arc<Document>),
     Posted(Arc<Posted>),
     /// A counter, a beat, a version.
     Number(Arc<Number>),
@@ -227,8 +232,8 @@ macro_rules! kept {
 kept! {
     Session(Session), Role(Holding), Starts(Starts), Task(Task), Spec(Spec), Deps(Deps),
     Attempt(StoredAttempt), Report(Said), Prompt(QueuedPrompt), Car(StoredCar), Pass(Pass), Account(Account),
-    Member(Registered), Message(StoredMessage), Delivery(Delivery), Context(ContextEntry), Posted(Posted),
-    Number(Number),
+    Member(Registered), Message(StoredMessage), Delivery(Delivery), Context(ContextEntry),
+    Document(Document), Posted(Posted), Number(Number),
 }
 
 /// A session, which stays behind when it has ended.

@@ -128,6 +128,16 @@ fn put(tx: &Tx, write: &Write, tables: &Tables<'_>) -> Result<()> {
              change = excluded.change, author = excluded.author, at = excluded.at",
             params![key, entry.value, entry.version.cast_signed(), entry.by, entry.at.millis()],
         ),
+        (Key::Document(kind, id), _, Some(Record::Document(document))) => execute(
+            tx,
+            "insert into document(kind, id, body, version, at) values(?1, ?2, ?3, ?4, ?5) \
+             on conflict(kind, id) do update set body = excluded.body, version = excluded.version, \
+             at = excluded.at",
+            params![kind, id, document.body, document.version.cast_signed(), document.at.millis()],
+        ),
+        (Key::Document(kind, id), _, None) => {
+            execute(tx, "delete from document where kind = ?1 and id = ?2", [kind, id])
+        }
         (Key::Request(request, kind, task), None, Some(_)) => {
             let task = task.as_ref().map_or(Ok(0), number)?;
             execute(

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::rows::{COLUMNS, find, read};
 use super::writer::{Reading, Tx};
-use super::{commit, context, members, messages, prompts, reports, sessions, train};
+use super::{commit, context, documents, members, messages, prompts, reports, sessions, train};
 use crate::rules::plan::Plan;
 use crate::rules::record::{
     Account, Counter, Delivery, Deps, Folded, Kept, Key, Number, Pass, QueuedPrompt, Record, Registered,
@@ -170,6 +170,7 @@ impl Tables<'_> {
                 found.optional()?.transpose()?
             }
             Key::Context(key) => context::find(db, key)?.map(Kept::record),
+            Key::Document(kind, id) => documents::find(db, kind, id)?.map(Kept::record),
             Key::Request(request, kind, task) => self.request(request, kind, task.as_ref())?,
             Key::Posted(request) => messages::posted(db, request)?.map(Kept::record),
             Key::Written(request) => {

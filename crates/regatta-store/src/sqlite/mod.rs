@@ -7,6 +7,7 @@
 mod commit;
 mod context;
 mod crew;
+mod documents;
 mod events;
 mod failure;
 mod ledger;

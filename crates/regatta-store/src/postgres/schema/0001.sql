@@ -232,6 +232,16 @@ create table context(
   at      bigint not null
 );
 
+-- What machines leave for each other: texts by kind and id.
+create table document(
+  kind    text collate "C" not null,
+  id      text collate "C" not null,
+  body    text not null,
+  version bigint not null,
+  at      bigint not null,
+  primary key(kind, id)
+) with (fillfactor = 50);
+
 create table context_write(request text collate "C" primary key, version bigint not null);
 
 -- Locks the keys of a plan by their hashes, in the order given, until the end of the transaction.

@@ -1,0 +1,86 @@
+//! The machines' part of the contract: documents that they leave for each other.
+//!
+//! A document is a small text with a version, found by its kind and its id: what a node says of itself, what an
+//! operator orders, how far notifications were sent, a piece of a log. The rules of [`Store`](crate::Store) apply here
+//! too: atomic, repeatable, fenced, clock-free.
+
+use async_trait::async_trait;
+use regatta_core::time::Timestamp;
+
+use crate::{Lander, Result};
+
+/// The longest document, in bytes.
+pub const MAX_DOCUMENT: usize = 256 * 1024;
+
+/// The longest kind and the longest id of a document, in bytes.
+pub const MAX_DOCUMENT_NAME: usize = 256;
+
+/// What a running engine says of itself, by its session. It changes often and wakes nobody.
+pub const STATUS: &str = "status";
+
+/// What machines need from a database.
+#[async_trait]
+pub trait Fleet: Send + Sync {
+    /// Writes or deletes a document and returns its version: one more than before, or zero if it was deleted. A
+    /// document that is created again after a deletion starts at one.
+    ///
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict) if it is not at the expected version,
+    /// [`StoreError::Fenced`](crate::StoreError::Fenced) if the lander's term is over,
+    /// [`StoreError::Invalid`](crate::StoreError::Invalid) if a name or the text are too long. A document that has the
+    /// wanted text already is left as it is, whatever its version: this makes the call repeatable. Writers that compare
+    /// versions therefore write a text that only they would write.
+    async fn put_document(&self, write: &DocumentWrite, at: Timestamp) -> Result<u64>;
+
+    /// One document, if it exists.
+    async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>>;
+
+    /// The documents of a kind whose ids begin with `prefix`, by id.
+    async fn documents(&self, kind: &str, prefix: &str) -> Result<Vec<Document>>;
+}
+
+/// A document to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentWrite {
+    pub kind: String,
+    pub id: String,
+    /// The text; `None` deletes it.
+    pub body: Option<String>,
+    /// Only at this version; zero if it must not exist.
+    pub if_version: Option<u64>,
+    /// Only as the holder of this role.
+    pub lander: Option<Lander>,
+}
+
+impl DocumentWrite {
+    /// A document, whatever was there before.
+    pub fn new(kind: &str, id: &str, body: impl Into<String>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            body: Some(body.into()),
+            if_version: None,
+            lander: None,
+        }
+    }
+
+    /// The deletion of a document.
+    pub fn deletion(kind: &str, id: &str) -> Self {
+        Self { kind: kind.to_owned(), id: id.to_owned(), body: None, if_version: None, lander: None }
+    }
+
+    /// The same, only at this version; zero if it must not exist.
+    pub fn at_version(self, version: u64) -> Self {
+        Self { if_version: Some(version), ..self }
+    }
+}
+
+/// A stored document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub id: String,
+    pub body: String,
+    /// Grows with every write while it exists.
+    pub version: u64,
+    /// When it was written.
+    pub at: Timestamp,
+}
