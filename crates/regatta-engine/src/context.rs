@@ -64,7 +64,9 @@ impl Context {
     pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
         let Assembly { settings, repo, target, store, store_url, session, regatta_exe, notices } = assembly;
         let SettingsInput { config, options, inherited, lanes_root } = settings;
-        let repository = Repository::open(repo, target, &lanes_root, &config, options.trust, &notices)?;
+        let shared = services::is_shared(&store_url);
+        let repository =
+            Repository::open(repo, target, &lanes_root, &config, options.trust, shared, &notices)?;
         repository.link_program(&regatta_exe)?;
         let settings = Settings::new(config, options, inherited, &repository.bin());
         let supervisor = Supervisor::new(&regatta_exe);
@@ -84,7 +86,9 @@ impl Context {
     pub fn reload(&self, settings: SettingsInput) -> Result<Self, EngineError> {
         let SettingsInput { config, options, inherited, lanes_root } = settings;
         let services = self.services.clone();
-        let repository = self.repository.reopen(&lanes_root, &config, options.trust, &services.notices)?;
+        let shared = services::is_shared(&services.store_url);
+        let repository =
+            self.repository.reopen(&lanes_root, &config, options.trust, shared, &services.notices)?;
         let settings = Settings::new(config, options, inherited, &repository.bin());
         let (settings, repository) = (Arc::new(settings), Arc::new(repository));
         Ok(Self { settings, services, memory: self.memory.clone(), repository })

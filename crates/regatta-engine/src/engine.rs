@@ -135,6 +135,9 @@ pub enum EngineError {
     /// The user has not agreed to something in the repository.
     #[error(transparent)]
     Trust(#[from] crate::trust::TrustError),
+    /// The hub cannot be used as configured.
+    #[error(transparent)]
+    Hub(#[from] crate::hub::HubError),
     /// An earlier run has done these tasks, or left them running.
     #[error("{0}")]
     Repeats(String),

@@ -19,6 +19,7 @@ pub mod files;
 pub mod git;
 pub mod holds;
 mod housekeeping;
+pub mod hub;
 mod judge;
 mod keeping;
 pub mod landing;

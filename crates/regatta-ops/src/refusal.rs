@@ -234,6 +234,8 @@ impl From<EngineError> for Refusal {
             EngineError::Landing(LandError::Store(error)) => error.into(),
             error @ EngineError::Io { .. } => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
                 .hinted("`regatta doctor` checks the state directory and the disk"),
+            EngineError::Hub(error) => Refusal::usage(with_causes(&error))
+                .hinted("set `hub` in regatta.yaml to a remote, a path or an address; `git remote -v` lists remotes"),
             EngineError::CutOff(_) => Refusal::new(RefusalKind::CannotWork, with_causes(&error)).hinted(
                 "nothing is lost: `regatta run --resume` with the same plan continues, or `regatta daemon start`",
             ),

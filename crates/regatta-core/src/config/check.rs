@@ -5,6 +5,7 @@ use crate::writes::WritePath;
 
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
+use super::hub::HubAddress;
 use super::values::Config;
 use super::{models, notify, profiles, roles, sandbox};
 
@@ -63,6 +64,12 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
             let hint = "sqlite, sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned();
             found.push(("store", Finding::Wrong(message, Some(hint))));
         }
+    }
+    if let Some(hub) = &config.hub
+        && let Err(why) = HubAddress::parse(hub)
+    {
+        let hint = "a remote such as origin, a path, ssh://HOST/PATH, https://HOST/PATH, or none".to_owned();
+        found.push(("hub", Finding::Wrong(format!("`hub` {why}"), Some(hint))));
     }
     for text in &config.land.guard {
         if let Err(why) = WritePath::parse(text) {

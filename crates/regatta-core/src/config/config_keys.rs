@@ -18,6 +18,16 @@ pub static CONFIG_KEYS: &[Key] = &[
         .env("REGATTA_TARGET"),
     Key::new("store", Kind::Word, "sqlite", "Where tasks and events are stored: `sqlite`, `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.").env("REGATTA_STORE"),
     Key::new(
+        "hub",
+        Kind::Word,
+        "none with `sqlite`; otherwise `origin`, or the only remote",
+        "The git repository through which machines share work: the name of a remote, a path, an address that git understands, or `none`. A relative path starts at the repository root.",
+    )
+    .example("origin")
+    .env("REGATTA_HUB"),
+    Key::new("hub_checkpoint", Kind::Duration, "5m", "How often the unfinished work of running agents is saved at the hub, if it changed. `none` saves nothing before an attempt ends."),
+    Key::new("hub_patience", Kind::Duration, "10m", "How long finished work waits for a hub that cannot be reached, before its task is parked. `none` waits without a limit."),
+    Key::new(
         "lanes_root",
         Kind::Text,
         "../{repo}.lanes",

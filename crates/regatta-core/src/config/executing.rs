@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::Config;
 
 /// Dotted paths of such settings, besides the agents.
-const EXECUTING: [&str; 20] = [
+const EXECUTING: [&str; 21] = [
     "store",
+    "hub",
     "lanes_root",
     "default_agent",
     "defaults.checks",

@@ -15,6 +15,7 @@ mod duration;
 mod executing;
 pub(crate) mod fields;
 pub(crate) mod file;
+mod hub;
 pub mod keys;
 mod models;
 mod notify;
@@ -37,6 +38,7 @@ mod tests;
 
 pub use duration::{format_duration, parse_duration};
 pub use file::{parse, parse_rookery};
+pub use hub::HubAddress;
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use profiles::Profile;

@@ -26,6 +26,14 @@ pub struct Config {
     pub target: Option<String>,
     /// Where tasks and events are kept.
     pub store: String,
+    /// The repository through which machines share work; `none` for none, unset for the default of the store.
+    pub hub: Option<String>,
+    /// How often unfinished work is saved at the hub.
+    #[serde(serialize_with = "as_text")]
+    pub hub_checkpoint: Option<Duration>,
+    /// How long finished work waits for the hub.
+    #[serde(serialize_with = "as_text")]
+    pub hub_patience: Option<Duration>,
     /// Directory of the lanes, with `{repo}` not yet replaced.
     pub lanes_root: String,
     /// Maximum number of attempts that run at once.
@@ -440,6 +448,9 @@ impl Default for Config {
             version: 1,
             target: None,
             store: "sqlite".into(),
+            hub: None,
+            hub_checkpoint: Some(Duration::from_secs(5 * 60)),
+            hub_patience: Some(Duration::from_secs(10 * 60)),
             lanes_root: "../{repo}.lanes".into(),
             max_workers: 4,
             agents: Agent::built_in(),

@@ -9,6 +9,7 @@ use regatta_core::id::TaskId;
 use super::settings::pool_options;
 use crate::engine::EngineError;
 use crate::git::{Repo, TrustSnapshot, Work, replace_link};
+use crate::hub::Hub;
 use crate::lanes::Lanes;
 use crate::notice::{Notice, Notices};
 use crate::trust::{self, Purpose, TrustError};
@@ -27,22 +28,26 @@ pub struct Repository {
     pub state_dir: PathBuf,
     /// The branch work lands on.
     pub target: String,
+    /// The repository through which machines share work, if there is one.
+    pub hub: Option<Hub>,
 }
 
 impl Repository {
-    /// Opens what an engine needs from `repo`. Refuses what the user does not trust.
+    /// Opens what an engine needs from `repo`; `shared` if other machines may use its store. Refuses what the user does not trust.
     pub(super) fn open(
         repo: Repo,
         target: String,
         lanes_root: &Path,
         config: &Config,
         purpose: Purpose,
+        shared: bool,
         notices: &Notices,
     ) -> Result<Self, EngineError> {
         trust::state_dir::make(&repo)?;
         trust::state_dir::check_lanes_root(lanes_root)?;
         let work = Work::new(&repo, trusted(&repo, purpose, notices)?);
         let lanes = Lanes::new(&repo, &work, lanes_root)?.with_pool(pool_options(config));
+        let hub = Hub::find(&repo, &work, config, shared)?;
         if let Some(text) = lanes.follow_project()? {
             notices.tell(Notice::Say(text));
         }
@@ -52,6 +57,7 @@ impl Repository {
             checkout: repo.toplevel.clone(),
             state_dir: repo.state_dir.clone(),
             target,
+            hub,
             repo,
         })
     }
@@ -62,9 +68,10 @@ impl Repository {
         lanes_root: &Path,
         config: &Config,
         purpose: Purpose,
+        shared: bool,
         notices: &Notices,
     ) -> Result<Self, EngineError> {
-        Self::open(self.repo.clone(), self.target.clone(), lanes_root, config, purpose, notices)
+        Self::open(self.repo.clone(), self.target.clone(), lanes_root, config, purpose, shared, notices)
     }
 
     /// The directory in which agents find this program.

@@ -28,6 +28,11 @@ pub struct Services {
     pub notices: Notices,
 }
 
+/// Whether other machines may use the store at this address.
+pub(super) fn is_shared(store_url: &str) -> bool {
+    !store_url.starts_with("sqlite:")
+}
+
 impl Services {
     /// Sends a notice to observers, if there are any.
     pub fn tell(&self, notice: Notice) {

@@ -3,12 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{GitError, locks};
+use super::{GitError, limited, locks};
 
 /// The `GIT_*` variables that git may inherit: how to reach the network and where the user's configuration is, nothing
 /// that would point it at another repository.
@@ -118,6 +119,8 @@ pub(crate) struct GitCommand {
     /// The directory with the records of our own ref edits.
     ref_edits: Option<PathBuf>,
     only_once: bool,
+    /// The time limit of a command that talks to another machine.
+    limit: Option<Duration>,
 }
 
 /// The result of a command that was allowed to fail.
@@ -142,7 +145,16 @@ impl GitCommand {
             into_file: None,
             ref_edits: None,
             only_once: false,
+            limit: None,
         }
+    }
+
+    /// It talks to another machine: killed after this time with everything it started, never repeated, and a lock that
+    /// it complains about is left alone, because it may be the other machine's.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self.only_once = true;
+        self
     }
 
     /// Not repeated after a kill: the caller first checks what it did.
@@ -255,7 +267,16 @@ impl GitCommand {
             Some(dir) if !dir.is_dir() => GitError::Io { doing: "enter", path: dir.clone(), source: error },
             _ => GitError::NotInstalled(error),
         };
+        if self.limit.is_some() {
+            // Helpers such as ssh are killed with it.
+            command.process_group(0);
+        }
         let mut child = command.spawn().map_err(missing)?;
+        if let Some(limit) = self.limit {
+            return limited::output(child, limit)
+                .map_err(GitError::NotInstalled)?
+                .ok_or_else(|| GitError::NoAnswer { command: self.shown(), limit });
+        }
         let mut pipe = child.stdin.take().zip(self.stdin.as_deref());
         // Input that fits into any pipe is written at once.
         if let Some((mut pipe, bytes)) = pipe.take_if(|(_, bytes)| bytes.len() <= PIPE_ROOM) {
@@ -287,7 +308,7 @@ impl GitCommand {
             if output.status.code().is_none() && !self.only_once {
                 return Err(GitError::Killed { command: self.shown() });
             }
-            if output.status.success() || !is_lock_trouble(&stderr) {
+            if output.status.success() || self.limit.is_some() || !is_lock_trouble(&stderr) {
                 let (code, stdout) = (output.status.code(), output.stdout);
                 return Ok(Ran { code, stdout, stderr, command: self.shown() });
             }

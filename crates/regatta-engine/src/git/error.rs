@@ -33,6 +33,12 @@ pub enum GitError {
     /// Git was killed: by a signal from elsewhere, or by the kernel for lack of memory.
     #[error("run `{command}`: it was killed")]
     Killed { command: String },
+    /// It talked to another machine, which did not answer in time.
+    #[error("run `{command}`: no answer within {} s", .limit.as_secs())]
+    NoAnswer { command: String, limit: std::time::Duration },
+    /// The hub cannot be reached, or cannot be asked now.
+    #[error("reach the hub {hub}: {why}")]
+    HubAway { hub: String, why: String },
     /// A lock file remained for as long as we wait.
     #[error("run `{command}`: {stderr}")]
     Locked { command: String, stderr: String },
@@ -109,6 +115,7 @@ impl GitError {
         use std::io::ErrorKind;
         match self {
             Self::Locked { .. } | Self::Killed { .. } | Self::NotInstalled(_) | Self::TooOld { .. } => true,
+            Self::NoAnswer { .. } | Self::HubAway { .. } => true,
             Self::Io { source, .. } => matches!(
                 source.kind(),
                 ErrorKind::StorageFull

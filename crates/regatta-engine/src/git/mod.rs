@@ -19,6 +19,7 @@ mod find;
 mod history;
 mod initialise;
 mod keeps;
+mod limited;
 mod locks;
 mod look;
 mod probe;
@@ -40,7 +41,7 @@ mod worktrees;
 
 pub(crate) use crate::files::unique_suffix;
 pub use command::GitEnv;
-pub(crate) use command::{AS_STORED, GitCommand, jittered};
+pub(crate) use command::{AS_STORED, GitCommand, Ran, jittered};
 pub(crate) use complaint::{Complaint, new_objects};
 pub use delete_branch::DeletedBranch;
 pub use error::GitError;
@@ -57,7 +58,9 @@ pub use provenance::FileOrigin;
 pub(crate) use provenance::is_state;
 pub(crate) use ref_files::RefList;
 pub use refs::{BranchTip, Expect, RefEdit, RefOutcome};
-pub(crate) use refs::{HeadRef, head as load_head, head_in, head_oid, oid_line, read_head_in};
+pub(crate) use refs::{
+    HeadRef, check_ref_name, head as load_head, head_in, head_oid, oid_line, read_head_in,
+};
 pub use regatta_core::oid::Oid;
 pub use repo::{Head, Identity, Repo};
 pub(crate) use salvages::{SALVAGE, save_commit};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::commands::Shell;
 use crate::context::Context;
 use crate::git::{GitError, HookSource, Oid, is_executable};
+use crate::hub;
 use crate::worker::Stop;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -39,23 +40,7 @@ pub(super) enum Pushed {
 
 /// The remote of the target; `None` if there is none.
 pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
-    let get = |key: &str| -> Result<Option<String>, GitError> {
-        let ran = ctx.repository.work.bare().args(["config", "--get", key]).run()?;
-        Ok((ran.code == Some(0)).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
-    };
-    let known = |remote: &str| get(&format!("remote.{remote}.url"));
-    match known("origin")? {
-        Some(_) => Ok(Some("origin".to_owned())),
-        None => {
-            let listed = ctx.repository.work.bare().args(["remote"]).text()?;
-            let mut remotes = listed.lines();
-            // A single remote needs no name.
-            Ok(match (remotes.next(), remotes.next()) {
-                (Some(only), None) => Some(only.to_owned()),
-                _ => None,
-            })
-        }
-    }
+    hub::default_remote(&ctx.repository.work)
 }
 
 /// Fetches the target from the remote without touching the user's branches; `None` if it does not exist there.

@@ -7,6 +7,7 @@ mod confine;
 mod costs;
 mod fixture;
 mod git;
+mod hub;
 mod landing;
 mod lanes;
 mod own_git;

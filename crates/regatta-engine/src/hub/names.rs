@@ -1,0 +1,50 @@
+//! The names of Regatta's refs at the hub, and of what was fetched from it.
+
+use regatta_core::id::TaskId;
+
+/// Prefix of the refs here that hold what was fetched.
+pub const HERE: &str = "refs/regatta/hub/";
+/// Prefix of the commits of attempts that ended.
+pub const WORK: &str = "refs/regatta/work/";
+/// Prefix of the checkpoints of running attempts.
+pub const WIP: &str = "refs/regatta/wip/";
+
+/// The ref here that holds a ref of the hub.
+pub fn here(name: &str) -> String {
+    format!("{HERE}{}", name.strip_prefix("refs/").unwrap_or(name))
+}
+
+/// A branch.
+pub fn branch(name: &str) -> String {
+    format!("refs/heads/{name}")
+}
+
+/// The commits of an attempt. Each owner of the attempt has its own.
+pub fn work(task: &TaskId, attempt: u32, fence: u64) -> String {
+    format!("{WORK}{task}/{attempt}.{fence}")
+}
+
+/// The checkpoint of an attempt. Each owner of the attempt has its own.
+pub fn wip(task: &TaskId, attempt: u32, fence: u64) -> String {
+    format!("{WIP}{task}/{attempt}.{fence}")
+}
+
+/// Which attempt and which owner a ref of a task is of.
+pub fn attempt_of(name: &str) -> Option<(u32, u64)> {
+    let (attempt, fence) = name.rsplit('/').next()?.split_once('.')?;
+    Some((attempt.parse().ok()?, fence.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_can_be_read_back() {
+        let task = TaskId::parse("a-1").unwrap();
+        assert_eq!(work(&task, 3, 17), "refs/regatta/work/a-1/3.17");
+        assert_eq!(attempt_of(&wip(&task, 3, 17)), Some((3, 17)));
+        assert_eq!(attempt_of("refs/regatta/salvage/a-1/node.x"), None);
+        assert_eq!(here("refs/heads/main"), "refs/regatta/hub/heads/main");
+    }
+}
