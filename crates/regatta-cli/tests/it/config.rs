@@ -32,6 +32,9 @@ fn every_value_is_shown_with_its_origin() {
     version                        file     1
     target                         file     "main"
     store                          default  "sqlite"
+    hub                            default  null
+    hub_checkpoint                 default  "5m"
+    hub_patience                   default  "10m"
     lanes_root                     default  "../{repo}.lanes"
     max_workers                    default  4
     agents.claude                  default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"claude","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}
