@@ -93,6 +93,7 @@ where
     F: FnOnce(watch::Receiver<Option<String>>) -> Fut,
     Fut: Future<Output = Result<Ended, EngineError>>,
 {
+    ctx.repository.create_holds()?;
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let node = this_node(kind, what).map_err(reading)?;
     if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {

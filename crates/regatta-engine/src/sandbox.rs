@@ -15,7 +15,6 @@ mod trial;
 mod view;
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -268,10 +267,8 @@ impl Context {
             records.extend(["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{path}{end}"))));
         }
         records.extend(self.settings.options.log_dir.clone());
-        // A lock can be taken by anybody who can read its file. It is made now, so that it can be hidden.
-        let holds = self.repository.holds();
-        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&holds);
-        records.push(holds);
+        // A lock can be taken by anybody who can read its file.
+        records.push(self.repository.holds());
         let own = &self.repository.state_dir;
         records.retain(|path| path.is_absolute() && path.exists() && !path.starts_with(own));
         records

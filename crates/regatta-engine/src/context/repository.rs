@@ -1,6 +1,7 @@
 //! One repository: its git, its lanes, its state directory and the branch that work lands on.
 //! A reload keeps it, and opens only what depends on settings again: the trusted git settings and the lanes.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use regatta_core::config::Config;
@@ -113,6 +114,13 @@ impl Repository {
     /// The directory of these locks.
     pub(crate) fn holds(&self) -> PathBuf {
         self.repo.common_dir.join("regatta")
+    }
+
+    /// Creates the directory of the locks: a sandbox can only hide what exists.
+    pub(crate) fn create_holds(&self) -> Result<(), EngineError> {
+        let path = self.holds();
+        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        created.map_err(|source| EngineError::Io { doing: "creating", path, source })
     }
 }
 
