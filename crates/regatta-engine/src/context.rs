@@ -19,8 +19,10 @@ use regatta_store::{SessionId, Store};
 
 use crate::engine::EngineError;
 use crate::git::{GitError, Oid, Repo};
+use crate::lease::Lease;
 use crate::notice::{Notice, Notices};
 use crate::process::Supervisor;
+use crate::session::work_in;
 pub use memory::Memory;
 pub use repository::Repository;
 pub use services::Services;
@@ -69,7 +71,11 @@ impl Context {
             Repository::open(repo, target, &lanes_root, &config, options.trust, shared, &notices)?;
         repository.link_program(&regatta_exe)?;
         let settings = Settings::new(config, options, inherited, &repository.bin());
-        let supervisor = Supervisor::new(&regatta_exe);
+        if store.is_shared() {
+            work_in(&repository.repo.common_dir);
+        }
+        let lease = store.is_shared().then(|| Lease::of(&repository.state_dir, &session));
+        let supervisor = Supervisor::new(&regatta_exe).under(lease);
         let services = Services { store, store_url, session, supervisor, regatta_exe, notices };
         let (settings, repository) = (Arc::new(settings), Arc::new(repository));
         Ok(Self { settings, services, memory: Memory::default(), repository })
@@ -78,7 +84,9 @@ impl Context {
     /// The same in another session.
     pub(crate) fn in_session(&self, session: SessionId) -> Self {
         let (settings, repository) = (self.settings.clone(), self.repository.clone());
-        let services = Services { session, ..self.services.clone() };
+        let lease = self.services.store.is_shared().then(|| Lease::of(&repository.state_dir, &session));
+        let supervisor = self.services.supervisor.under(lease);
+        let services = Services { session, supervisor, ..self.services.clone() };
         Self { settings, services, memory: self.memory.clone(), repository }
     }
 

@@ -132,6 +132,9 @@ pub enum EngineError {
     /// The state of a task does not allow this run.
     #[error("{0}")]
     Refused(String),
+    /// The store's tasks are worked on elsewhere.
+    #[error("{0}")]
+    Elsewhere(String),
     /// The user has not agreed to something in the repository.
     #[error(transparent)]
     Trust(#[from] crate::trust::TrustError),

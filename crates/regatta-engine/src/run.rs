@@ -28,9 +28,11 @@ use crate::lanes::RetireMode;
 use crate::meter::Meter;
 use crate::persist::{patience, until_answered};
 use crate::records::Records;
-use crate::session::{SILENCE, is_judged_by_beats, is_over, keep_alive, this_node};
+use crate::session::{
+    answer, forget_leave, is_judged_by_beats, is_over, keep_alive, leave, silence, start_lease, this_engine,
+};
 use crate::worker::{self, Stop};
-use crate::{clock, crew, failpoint, keeping, leftovers, sandbox};
+use crate::{clock, crew, failpoint, home, keeping, lease, leftovers, sandbox};
 
 /// What to run.
 pub struct RunRequest {
@@ -95,19 +97,28 @@ where
 {
     ctx.repository.create_holds()?;
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
-    let node = this_node(kind, what).map_err(reading)?;
+    let store = &ctx.services.store;
+    let node = this_engine(kind, what, store.is_shared()).map_err(reading)?;
+    home::require(ctx).await?;
+    let sent = clock::since_boot();
     if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
         if let StoreError::Busy(why) = &error {
             ctx.say(format!("another process holds the store ({why}): waiting for it"));
         }
         until_answered(|| ctx.services.store.open_session(&ctx.services.session, &node)).await?;
     }
+    let leased = ctx.services.supervisor.lease().cloned();
+    if let Some(own) = &leased {
+        lease::sweep(&ctx.repository.state_dir);
+        let writing = |source| EngineError::Io { doing: "writing", path: "the lease".into(), source };
+        start_lease(own, sent).map_err(writing)?;
+    }
     let (end, ended) = watch::channel(false);
     let (cut, cut_off) = watch::channel(None);
     let told = ctx.clone();
     let say = move |text| told.say(text);
-    let beats =
-        tokio::spawn(keep_alive(ctx.services.store.clone(), ctx.services.session.clone(), ended, cut, say));
+    let session = ctx.services.session.clone();
+    let beats = tokio::spawn(keep_alive(store.clone(), session, leased.clone(), ended, cut, say));
     let result = tokio::select! {
         result = work(cut_off.clone()) => result,
         // It may hang in a call to the store that will never be answered.
@@ -120,6 +131,19 @@ where
     if matches!(result, Ok(Ended::Settled | Ended::Interrupted)) {
         remove_dead_boxes(ctx).await?;
         until_answered(|| ctx.services.store.close_session(&ctx.services.session, clock::now())).await?;
+        if let Some(own) = leased {
+            own.end();
+        }
+    } else if let (Ok(Ended::Left), Some(own)) = (&result, leased) {
+        let left = leave(store.as_ref(), &ctx.services.session, &own);
+        let failed = match tokio::time::timeout(answer(), left).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("the store does not answer".to_owned()),
+        };
+        if let Some(why) = failed {
+            ctx.say(format!("its agents end in less than a minute unless an engine is back by then: {why}"));
+        }
     }
     result
 }
@@ -273,7 +297,7 @@ async fn falls_silent(
         info.node.what,
         info.node.pid,
         info.node.node,
-        SILENCE.as_secs()
+        silence(info).as_secs()
     ));
     loop {
         tokio::select! {
@@ -340,7 +364,10 @@ pub(crate) async fn inherit(
         }
         let (at, heir) = (clock::now(), Some(&ctx.services.session));
         match until_answered(|| ctx.services.store.expire_session(&info.session, info.beat, heir, at)).await {
-            Ok(tasks) => inherited.extend(tasks),
+            Ok(tasks) => {
+                inherited.extend(tasks);
+                forget_leave(ctx.services.store.as_ref(), &info.session).await;
+            }
             // Another run was faster.
             Err(StoreError::Conflict(_)) => {}
             Err(error) => return Err(error.into()),

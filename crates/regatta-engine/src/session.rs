@@ -17,21 +17,30 @@
 //!
 //! **Who is dead.** Certainly dead is only a process that is looked up where its pid has the same meaning as here, see
 //! [`Identity::life`]. All others are judged by their beats alone, whatever their machine is called.
+//!
+//! **Where machines share the store** a session has a lease and a place: the clone it works in. Its process trees end
+//! by themselves after two thirds of the lease ([`lease`](crate::lease)), and others judge it by its beats after the
+//! whole lease, unless they work in the same clone and can look its process up: only they can adopt its agents. An
+//! engine that ends and leaves its agents running gives them more time, in a document, before its last beat.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use regatta_core::hex::hex;
 use regatta_core::session::SessionKind;
-use regatta_store::{Beat, NodeInfo, SessionId, SessionInfo, Store, StoreError};
+use regatta_store::{Beat, DocumentWrite, NodeInfo, SessionId, SessionInfo, Store, StoreError};
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::clock;
 use crate::crew::MemberWatch;
+use crate::lease::Lease;
 use crate::persist::for_test;
 use crate::process::{Identity, Life, kill_every_tree};
+use crate::{clock, files};
 
 /// The intervals and limits.
 #[derive(Clone, Copy, Debug)]
@@ -53,23 +62,56 @@ const TIMING: Timing = Timing {
     judge: Duration::from_secs(35),
 };
 
+/// The lease of a session where machines share the store.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The lease of agents whose engine was stopped and left them running: until then it, or its successor, is back.
+const LEAVE: Duration = Duration::from_secs(15 * 60);
+
+/// The kind of the documents that give the agents of a session more time.
+const LEAVES: &str = "leave";
+
 /// The timing in force: a test shortens it by its fence.
-fn timing() -> Timing {
-    for_test("REGATTA_TEST_FENCE_MS").map_or(TIMING, |fence| Timing {
-        beat: fence / 5,
-        answer: fence * 3 / 5,
-        fence,
-        judge: fence * 7 / 5,
-    })
+fn timing(is_shared: bool) -> Timing {
+    let fence = for_test("REGATTA_TEST_FENCE_MS");
+    match (fence, is_shared) {
+        (None, false) => TIMING,
+        (Some(fence), false) => {
+            Timing { beat: fence / 5, answer: fence * 3 / 5, fence, judge: fence * 7 / 5 }
+        }
+        (fence, true) => {
+            let lease = fence.map_or(LEASE, |fence| fence * 3 / 2);
+            let beat = TIMING.beat.min(lease / 6);
+            Timing { beat, answer: lease / 6, fence: lease * 2 / 3, judge: lease }
+        }
+    }
 }
 
 /// After this long without an answer a renewal is sent again.
 pub(crate) fn answer() -> Duration {
-    timing().answer
+    timing(false).answer
 }
 
 /// How long a process that has just started to watch must see the same beat before it considers a session dead.
-pub(crate) const SILENCE: Duration = Duration::from_secs(TIMING.judge.as_secs() + 2 * TIMING.beat.as_secs());
+pub(crate) fn silence(info: &SessionInfo) -> Duration {
+    lease_of(&info.node).unwrap_or(TIMING.judge) + 2 * TIMING.beat
+}
+
+fn lease_of(node: &NodeInfo) -> Option<Duration> {
+    node.lease_ms.map(Duration::from_millis)
+}
+
+/// The clone that this process works in, where machines share the store.
+static PLACE: OnceLock<String> = OnceLock::new();
+
+/// Says in which clone this process works. Only needed where machines share the store.
+pub fn work_in(common_dir: &Path) {
+    let machine = Identity::current().ok().and_then(|own| own.machine).unwrap_or_default();
+    let state = files::user_state(|name| std::env::var_os(name).map(PathBuf::from)).unwrap_or_default();
+    // Two containers may have the machine's id and the same paths in common; then only their beats count.
+    let text = format!("{machine}\0{}\0{}", state.display(), common_dir.display());
+    let _ = PLACE.set(hex(&Sha256::digest(text)[..16]));
+}
 /// How often the fence reads its clock at least: the runtime's timers stand still while the machine is suspended.
 const FENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The other sessions are read after this long, whether or not the store has changed.
@@ -95,7 +137,18 @@ pub fn node_of(process: Identity, kind: SessionKind, what: &str) -> NodeInfo {
         starttime: process.starttime,
         machine: process.machine,
         pid_ns: process.pid_ns,
+        place: None,
+        lease_ms: None,
     }
+}
+
+/// The identity of this process, for the session of an engine.
+pub(crate) fn this_engine(kind: SessionKind, what: &str, is_shared: bool) -> std::io::Result<NodeInfo> {
+    let node = this_node(kind, what)?;
+    if !is_shared {
+        return Ok(node);
+    }
+    Ok(NodeInfo { place: PLACE.get().cloned(), lease_ms: Some(millis(timing(true).judge)), ..node })
 }
 
 /// The process that opened a session.
@@ -117,12 +170,29 @@ pub fn node_name() -> String {
 /// Whether the process of a session has certainly ended. `false` if that cannot be determined from here, and if the
 /// session has no process.
 pub fn is_certainly_dead(info: &NodeInfo) -> bool {
-    !info.is_by_beats() && identity_of(info).is_dead()
+    life(info) == Life::Dead
+}
+
+/// The state of a session's process, as far as it can be seen from here.
+fn life(info: &NodeInfo) -> Life {
+    if info.is_by_beats() || info.place.as_ref().is_some_and(|place| PLACE.get() != Some(place)) {
+        return Life::Unknown;
+    }
+    let identity = identity_of(info);
+    match identity.life() {
+        // Another boot of this machine; or a copy of it, which is alive.
+        Life::Dead if info.place.is_some() && !is_of_this_boot(&identity) => Life::Unknown,
+        life => life,
+    }
+}
+
+fn is_of_this_boot(identity: &Identity) -> bool {
+    Identity::current().is_ok_and(|own| own.boot_id == identity.boot_id)
 }
 
 /// Whether its process can be looked up from here at all.
 fn is_seen(info: &NodeInfo) -> bool {
-    !info.is_by_beats() && identity_of(info).life() != Life::Unknown
+    life(info) != Life::Unknown
 }
 
 /// Sessions that this process has seen silent for long enough, with their beat.
@@ -147,8 +217,11 @@ pub(crate) fn is_judged_by_beats(info: &SessionInfo) -> bool {
     !is_seen(&info.node) && !is_over(info)
 }
 
-/// Whether this machine ran it: what it started is found here.
+/// Whether this machine ran it, in this clone: what it started is found here.
 fn is_of_this_machine(node: &NodeInfo) -> bool {
+    if node.place.is_some() {
+        return node.place.as_ref() == PLACE.get();
+    }
     let Ok(here) = Identity::current() else { return false };
     node.boot_id == here.boot_id || (here.machine.is_some() && node.machine == here.machine)
 }
@@ -158,17 +231,58 @@ fn is_of_this_machine(node: &NodeInfo) -> bool {
 pub(crate) async fn keep_alive(
     store: Arc<dyn Store>,
     session: SessionId,
+    lease: Option<Lease>,
     ended: watch::Receiver<bool>,
     lost: watch::Sender<Option<String>>,
     say: impl Fn(String) + Send,
 ) {
-    keep_alive_by(&timing(), store, session, ended, lost, say, kill_every_tree).await;
+    let own = Own { session, lease };
+    keep_alive_by(&timing(store.is_shared()), store, own, ended, lost, say, kill_every_tree).await;
+}
+
+/// Starts the lease of a session that was opened by a call sent at this time.
+pub(crate) fn start_lease(lease: &Lease, sent: Duration) -> std::io::Result<()> {
+    lease.extend(sent + timing(true).fence)
+}
+
+/// Gives the agents of this session more time, because its engine ends and leaves them running.
+pub(crate) async fn leave(store: &dyn Store, session: &SessionId, lease: &Lease) -> Result<(), StoreError> {
+    let span = for_test("REGATTA_TEST_LEAVE_MS").unwrap_or(LEAVE);
+    let left = DocumentWrite::new(LEAVES, &session.0, millis(span).to_string());
+    let sent = clock::since_boot();
+    store.put_document(&left, clock::now()).await?;
+    // A judge that has not read the document finds another beat.
+    store.renew(session).await?;
+    let extended = lease.extend(sent + span * 2 / 3);
+    extended.map_err(|error| StoreError::Refused(format!("the lease cannot be written: {error}")))
+}
+
+/// Forgets that the agents of an ended session had more time.
+pub(crate) async fn forget_leave(store: &dyn Store, session: &SessionId) {
+    if store.is_shared() {
+        // Only a few bytes stay if the store does not answer.
+        let _ = store.put_document(&DocumentWrite::deletion(LEAVES, &session.0), clock::now()).await;
+    }
+}
+
+/// Whether a silent session has agents that were given more time than this.
+async fn has_left(store: &dyn Store, session: &SessionId, silent: Duration) -> Result<bool, StoreError> {
+    let left = store.document(LEAVES, &session.0).await?;
+    let span = left.and_then(|left| left.body.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
+    Ok(silent < span)
+}
+
+/// The session that beats.
+struct Own {
+    session: SessionId,
+    /// Of its process trees.
+    lease: Option<Lease>,
 }
 
 async fn keep_alive_by(
     timing: &Timing,
     store: Arc<dyn Store>,
-    session: SessionId,
+    own: Own,
     mut ended: watch::Receiver<bool>,
     lost: watch::Sender<Option<String>>,
     say: impl Fn(String) + Send,
@@ -176,7 +290,7 @@ async fn keep_alive_by(
 ) {
     let fence = Fence::new(timing.fence, clock::since_boot());
     let why = tokio::select! {
-        why = beat(timing, store, session, &fence, say) => why,
+        why = beat(timing, store, own, &fence, say) => why,
         () = fence.reached() => {
             format!("the store has not answered for {} s", timing.fence.as_secs())
         }
@@ -191,10 +305,11 @@ async fn keep_alive_by(
 async fn beat(
     timing: &Timing,
     store: Arc<dyn Store>,
-    session: SessionId,
+    own: Own,
     fence: &Fence,
     say: impl Fn(String) + Send,
 ) -> String {
+    let Own { session, lease } = own;
     let mut judge = Judge::default();
     let mut watch = MemberWatch::default();
     let mut others = Others::default();
@@ -208,6 +323,10 @@ async fn beat(
         match tokio::time::timeout(timing.answer, store.renew(&session)).await {
             Ok(Ok(_)) => {
                 fence.heard(sent);
+                // If that fails, its shims end their trees in time, and say why.
+                if let Some(Err(error)) = lease.as_ref().map(|lease| lease.extend(sent + timing.fence)) {
+                    say(format!("could not extend the lease of the running agents: {error}"));
+                }
                 if std::mem::take(&mut is_mentioned) {
                     say("the store is free again".to_owned());
                 }
@@ -238,7 +357,7 @@ async fn beat(
         }
         let Ok(Ok(sessions)) = tokio::time::timeout(timing.answer, store.sessions()).await else { continue };
         let has_members = others.seen(&session, &sessions);
-        for dead in judge.judge(timing.judge, &session, sessions, Instant::now()) {
+        for (dead, silent) in judge.judge(timing.judge, &session, sessions, Instant::now()) {
             if is_of_this_machine(&dead.node) {
                 // Its workers may be alive here: an engine that needs its tasks adopts them.
                 let mut silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,6 +365,13 @@ async fn beat(
                     SILENCE_IS_NEW.store(true, Ordering::SeqCst);
                 }
                 continue;
+            }
+            if dead.node.place.is_some() {
+                let left =
+                    tokio::time::timeout(timing.answer, has_left(store.as_ref(), &dead.session, silent));
+                if !matches!(left.await, Ok(Ok(false))) {
+                    continue;
+                }
             }
             // Another process may have been faster, or it is alive after all: both are fine.
             let expired = store.expire_session(&dead.session, dead.beat, None, clock::now());
@@ -334,8 +460,8 @@ struct Judge {
 }
 
 impl Judge {
-    /// Sessions that have shown the same beat for `silence` and whose processes cannot be looked up from here. A dead
-    /// process that can be looked up is left to `--resume` and to the next daemon, which adopt its workers; a live one,
+    /// Sessions that have shown the same beat for their lease, or for `silence` without one, and whose processes cannot
+    /// be looked up from here; with the time of their silence. A dead process that can be looked up is left to `--resume` and to the next daemon, which adopt its workers; a live one,
     /// perhaps stopped, is alive.
     fn judge(
         &mut self,
@@ -343,18 +469,20 @@ impl Judge {
         own: &SessionId,
         sessions: Vec<SessionInfo>,
         now: Instant,
-    ) -> Vec<SessionInfo> {
+    ) -> Vec<(SessionInfo, Duration)> {
         self.seen.retain(|session, _| sessions.iter().any(|info| info.session == *session));
         sessions
             .into_iter()
             // Members have their own leases.
             .filter(|info| info.session != *own && !info.node.is_member())
-            .filter(|info| {
+            .filter_map(|info| {
                 let seen = self.seen.entry(info.session.clone()).or_insert((info.beat, now));
                 if seen.0 != info.beat {
                     *seen = (info.beat, now);
                 }
-                now.duration_since(seen.1) >= silence && !is_seen(&info.node)
+                let silent = now.duration_since(seen.1);
+                let is_over = silent >= lease_of(&info.node).unwrap_or(silence) && !is_seen(&info.node);
+                is_over.then_some((info, silent))
             })
             .collect()
     }
@@ -377,6 +505,8 @@ mod tests {
             starttime: 1,
             machine: Some("another".into()),
             pid_ns: Some(1),
+            place: None,
+            lease_ms: None,
         };
         SessionInfo { session: SessionId(id.into()), node, beat }
     }
@@ -405,7 +535,7 @@ mod tests {
         let mut at = |seconds: u64, sessions: &[(&str, Beat)]| -> Vec<String> {
             let sessions = sessions.iter().map(|(id, beat)| session(id, *beat)).collect();
             let dead = judge.judge(TIMING.judge, &own, sessions, start + Duration::from_secs(seconds));
-            dead.into_iter().map(|info| info.session.0).collect()
+            dead.into_iter().map(|(info, _)| info.session.0).collect()
         };
         assert!(at(0, &[("own", 1), ("a", 7), ("b", 7)]).is_empty());
         assert!(at(30, &[("own", 1), ("a", 7), ("b", 8)]).is_empty());
@@ -467,6 +597,7 @@ mod tests {
                 let killed = || {
                     trees.fetch_add(1, Ordering::SeqCst);
                 };
+                let own = Own { session: own, lease: None };
                 keep_alive_by(&QUICK, beats, own, over, cut, |_| {}, killed).await;
             });
             Self { store, session, ended, lost, _end: end, _dir: dir }

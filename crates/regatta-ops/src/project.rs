@@ -8,6 +8,7 @@ use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::id::TaskId;
 use regatta_engine::git::{GitError, Repo, Work};
 use regatta_engine::lanes::Lanes;
+use regatta_engine::session::work_in;
 use regatta_engine::trust::{self, Purpose, state_dir};
 use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
@@ -144,7 +145,7 @@ impl Project {
     /// Opens the store, creating it if missing.
     pub async fn create_store(&self) -> Result<Arc<dyn Store>, Refusal> {
         self.make_state_dir()?;
-        open_store(&self.store_url).await
+        self.open_store().await
     }
 
     /// Whether a store exists. A store that is not on this disk, or cannot be checked, is assumed to exist: opening it
@@ -184,7 +185,15 @@ impl Project {
         if !claims_attempt() {
             state_dir::check(&self.repo)?;
         }
-        open_store(&self.store_url).await
+        self.open_store().await
+    }
+
+    async fn open_store(&self) -> Result<Arc<dyn Store>, Refusal> {
+        let store = open_store(&self.store_url).await?;
+        if store.is_shared() {
+            work_in(&self.repo.common_dir);
+        }
+        Ok(store)
     }
 
     /// Creates `.regatta`, private to the user and kept out of git.

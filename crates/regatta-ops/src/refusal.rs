@@ -231,6 +231,9 @@ impl From<EngineError> for Refusal {
             EngineError::Trust(error) => error.into(),
             EngineError::Refused(why) | EngineError::Repeats(why) => Refusal::refused(why)
                 .hinted("`regatta list` shows the tasks, `regatta status ID` shows what to do"),
+            EngineError::Elsewhere(why) => Refusal::refused(why).hinted(
+                "`regatta enqueue` and all commands that read work from here; machines share work through a git repository that all of them reach: `hub` in regatta.yaml",
+            ),
             EngineError::Landing(LandError::Store(error)) => error.into(),
             error @ EngineError::Io { .. } => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
                 .hinted("`regatta doctor` checks the state directory and the disk"),

@@ -27,6 +27,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         starttime: 0,
         machine: None,
         pid_ns: None,
+        place: None,
+        lease_ms: None,
     };
     store.open_session(&session, &node).await?;
     let mut at = 0;

@@ -47,6 +47,10 @@ impl<L: Layer> Store for L {
         self.described()
     }
 
+    fn is_shared(&self) -> bool {
+        self.inner().is_shared()
+    }
+
     async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
         self.pass("open_session", || self.inner().open_session(session, node)).await
     }

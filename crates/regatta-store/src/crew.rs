@@ -131,6 +131,8 @@ impl NodeInfo {
             starttime: 0,
             machine: None,
             pid_ns: None,
+            place: None,
+            lease_ms: None,
         }
     }
 

@@ -95,6 +95,9 @@ pub trait Store: Crew + Fleet {
     /// Its location without secrets, for display.
     fn describe(&self) -> String;
 
+    /// Whether several machines can use it. SQLite's file belongs to one.
+    fn is_shared(&self) -> bool;
+
     // ── Sessions: presence, and the owners of claims ────────────────────────────────────────────────────────
 
     /// Opens `session` for `node`, which may claim from then on. Repeating it changes nothing. A session that was

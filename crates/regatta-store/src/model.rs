@@ -89,6 +89,12 @@ pub struct NodeInfo {
     /// The pid namespace that the process id belongs to; unknown in sessions of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid_ns: Option<u64>,
+    /// The clone in which an engine works, where machines share the store; `None` if one machine has the store alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// For how long its beat may stay the same, in milliseconds. Its agents have ended by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
 }
 
 /// A [`NodeInfo`] as a store may have it: sessions of older versions do not say their kind.
@@ -102,13 +108,16 @@ struct StoredNode {
     starttime: u64,
     machine: Option<String>,
     pid_ns: Option<u64>,
+    place: Option<String>,
+    lease_ms: Option<u64>,
 }
 
 impl From<StoredNode> for NodeInfo {
     fn from(stored: StoredNode) -> Self {
-        let StoredNode { node, kind, what, boot_id, pid, starttime, machine, pid_ns } = stored;
+        let StoredNode { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms } =
+            stored;
         let kind = kind.unwrap_or_else(|| SessionKind::of_text(&what));
-        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns }
+        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod agents;
 pub mod api;
 pub mod daemon;
 pub mod invariants;
+pub mod postgres;
 pub mod repo;
 pub mod running;
 pub mod shown;

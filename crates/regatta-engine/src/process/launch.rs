@@ -26,6 +26,7 @@ use tokio::net::unix::pipe;
 
 use super::record::{self, Ack};
 use super::{MARKER, Shim, StopRequest, handle, sweep};
+use crate::lease::Lease;
 use crate::shim::args::Args;
 use crate::shim::door::DoorSpec;
 use crate::shim::handover::Handover;
@@ -129,12 +130,31 @@ pub enum LaunchError {
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     shim_exe: PathBuf,
+    lease: Option<Lease>,
 }
 
 impl Supervisor {
     /// `shim_exe` is the `regatta` binary, by an absolute path; it is run as `shim_exe shim …`.
     pub fn new(shim_exe: impl Into<PathBuf>) -> Self {
-        Self { shim_exe: shim_exe.into() }
+        Self { shim_exe: shim_exe.into(), lease: None }
+    }
+
+    /// The same, for trees under this lease.
+    pub(crate) fn under(&self, lease: Option<Lease>) -> Self {
+        Self { shim_exe: self.shim_exe.clone(), lease }
+    }
+
+    /// The lease of its trees.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// Puts a tree that another engine started under the lease of this one.
+    pub(crate) fn take_over(&self, run_dir: &Path) -> io::Result<()> {
+        match &self.lease {
+            Some(lease) if run_dir.is_dir() => lease.cover(run_dir),
+            _ => Ok(()),
+        }
     }
 
     /// Starts the tree. A future dropped before it is done asks the shim to end what it may have started.
@@ -203,6 +223,9 @@ impl Supervisor {
     fn spawn(&self, launch: &Launch) -> Result<(OwnedFd, io::Result<pipe::Receiver>), LaunchError> {
         let at_run_dir = |source| LaunchError::RunDir { path: launch.run_dir.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&launch.run_dir).map_err(at_run_dir)?;
+        if let Some(lease) = &self.lease {
+            lease.cover(&launch.run_dir).map_err(at_run_dir)?;
+        }
         let args = Args::new(launch).map_err(at_run_dir)?;
         let log = OpenOptions::new()
             .create(true)

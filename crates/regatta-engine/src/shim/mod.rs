@@ -34,6 +34,7 @@ use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 
 use crate::confine::start::{self, Begun, Start, Watch};
 use crate::confine::{Confined, Weaker, limits};
+use crate::lease::Leased;
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
 use crate::process::{Identity, MARKER, Stdin, hold, tree};
 use args::Args;
@@ -152,6 +153,10 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     // Asked to end before the start. A later request waits in its pipe.
     if ready.signals.wait(Some(Duration::ZERO)).any() {
         return Err(supervise::requested(&args.run_dir));
+    }
+    // A claim that was answered too late starts nothing.
+    if Leased::of(&args.run_dir).is_some_and(|lease| lease.left().is_none()) {
+        return Err(supervise::lease_over());
     }
     let spawned = command.spawn();
     let child = spawned.map_err(|error| never(format!("{}: {error}", args.argv[0].display())))?;

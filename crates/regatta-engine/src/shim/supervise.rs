@@ -18,6 +18,7 @@ use super::door::{Door, LAST_REQUESTS};
 use super::signals::Signals;
 use super::workers::Workers;
 use crate::confine::start::Watch;
+use crate::lease::Leased;
 use crate::process::StopRequest;
 use crate::process::identity::Stat;
 use crate::process::record;
@@ -27,6 +28,9 @@ use crate::process::tree::{self, Member, Sent};
 const FORBIDDEN_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the processes of a sandbox may take to end after its program.
 const SANDBOX_END: Duration = Duration::from_millis(10);
+
+/// The longest gentle end of a tree whose lease is over.
+const LEASE_GRACE: Duration = Duration::from_secs(2);
 
 /// How the tree ended.
 pub(super) struct Ending {
@@ -71,13 +75,13 @@ pub(super) struct Inside {
 /// Watches the agent to its end, ends it when asked or when its time is over, and then ends what it left.
 pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
     let reason = watch(args, tree);
-    let (exit, gentle) = match reason {
-        None => (None, false),
-        Some((exit, gentle)) => (Some(exit), gentle),
+    let (exit, grace) = match reason {
+        None => (None, None),
+        Some((exit, grace)) => (Some(exit), grace),
     };
     let known = if exit.is_some() { tree.everybody() } else { Vec::new() };
-    if gentle {
-        tree.interrupt(args.grace);
+    if let Some(grace) = grace {
+        tree.interrupt(grace);
     } else if exit.is_none() {
         tree.hear_out();
         tree.let_sandbox_end();
@@ -90,8 +94,9 @@ pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
     Ending { exit, agent, leftovers, spared: tree.spared }
 }
 
-/// Sleeps until the agent has ended by itself (`None`) or is to be ended (why, and whether gently).
-fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
+/// Sleeps until the agent has ended by itself (`None`) or is to be ended: why, and the time for a gentle end.
+fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, Option<Duration>)> {
+    let lease = Leased::of(&args.run_dir);
     let deadline = args.limit.and_then(|limit| Instant::now().checked_add(limit));
     // Its end may have been signalled while the shim waited for its start.
     tree.reap();
@@ -99,7 +104,13 @@ fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
         return None;
     }
     loop {
-        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let mut left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        if let Some(lease) = &lease {
+            let Some(until_look) = lease.left() else {
+                return Some((lease_over(), Some(args.grace.min(LEASE_GRACE))));
+            };
+            left = Some(left.map_or(until_look, |left| left.min(until_look)));
+        }
         let requests =
             tree.signals.wait_also(left, tree.confined.as_ref().and_then(|inside| inside.watch.fd()));
         // An agent that ended before its end was requested has ended by itself.
@@ -108,12 +119,17 @@ fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
             return None;
         }
         if requests.any() {
-            return Some((requested(&args.run_dir), !requests.urgent()));
+            return Some((requested(&args.run_dir), (!requests.urgent()).then_some(args.grace)));
         }
         if deadline.is_some_and(|at| at <= Instant::now()) {
-            return Some((Exit::TimedOut { limit: Limit::Total }, true));
+            return Some((Exit::TimedOut { limit: Limit::Total }, Some(args.grace)));
         }
     }
+}
+
+/// The end of a tree whose engine could not renew its session in time: another machine may start its task.
+pub(super) fn lease_over() -> Exit {
+    Exit::Stopped { why: "the lease of its engine ran out".into() }
 }
 
 /// The reason that the engine left for its signal.

@@ -250,6 +250,8 @@ impl Worker {
     async fn adopted(&mut self) -> Result<(), WorkerError> {
         let run_dir = self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt);
         leftovers::end_below(&run_dir, |_| true).await;
+        let covered = self.ctx.services.supervisor.take_over(&run_dir);
+        covered.map_err(|source| WorkerError::Io { doing: "writing", path: run_dir.clone(), source })?;
         let found = find_settled(&run_dir).await.map_err(|source| WorkerError::Io {
             doing: "reading",
             path: run_dir.clone(),

@@ -232,6 +232,8 @@ pub fn node_info(name: &str) -> NodeInfo {
         starttime: 2,
         machine: Some("machine".into()),
         pid_ns: Some(3),
+        place: None,
+        lease_ms: None,
     }
 }
 

@@ -27,6 +27,10 @@ impl Store for PostgresStore {
         self.pool.address.shown()
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
         self.write(&rules::sessions::open(session, node)).await
     }

@@ -28,6 +28,10 @@ impl Store for SqliteStore {
         format!("sqlite:{}", self.path.display())
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
         let (session, node) = (session.clone(), node.clone());
         self.writer.call(move |tx| tx.carry_out(&rules::sessions::open(&session, &node))).await

@@ -6,7 +6,6 @@ mod fixture;
 mod migrations;
 mod model;
 mod postgres;
-mod server;
 
 /// The conformance suite as it stands.
 mod sqlite {

@@ -11,7 +11,7 @@ use regatta_store::faulty::Faulty;
 use regatta_store::postgres::PostgresStore;
 use regatta_store::{NewPrompt, RequestId, Result, Store, StoreError, TaskQuery};
 
-use crate::server::Server;
+use regatta_testkit::postgres::Server;
 
 /// A schema of its own in the server of this test program.
 pub(crate) struct Schema {

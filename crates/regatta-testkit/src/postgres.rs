@@ -30,7 +30,7 @@ rm -rf "$2"
 "#;
 
 /// A running server.
-pub(crate) struct Server {
+pub struct Server {
     directory: PathBuf,
     shell: Mutex<ChildStdin>,
     said: Mutex<mpsc::Receiver<String>>,
@@ -39,18 +39,18 @@ pub(crate) struct Server {
 
 impl Server {
     /// The server of this test program.
-    pub(crate) fn shared() -> &'static Server {
+    pub fn shared() -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
         SERVER.get_or_init(Server::start)
     }
 
     /// Another one, for a test that kills it.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_with(&[("postgresql.conf", "listen_addresses = ''\n")])
     }
 
     /// Another one, with these files beside its data.
-    pub(crate) fn start_with(files: &[(&str, &str)]) -> Self {
+    pub fn start_with(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::Builder::new().prefix("regatta-pg-").tempdir().unwrap().keep();
         let is_root = rustix::process::geteuid().is_root();
         if is_root {
@@ -122,7 +122,7 @@ impl Server {
     }
 
     /// Kills the server without a chance to write anything, and starts it again.
-    pub(crate) fn kill_and_restart(&self) {
+    pub fn kill_and_restart(&self) {
         let pid = self.pid.lock().unwrap().clone();
         let killed = Command::new("kill").args(["-9", &pid]).status().unwrap();
         assert!(killed.success());
@@ -137,13 +137,13 @@ impl Server {
     }
 
     /// The address of a project's store.
-    pub(crate) fn url(&self, project: &str) -> String {
+    pub fn url(&self, project: &str) -> String {
         let socket = self.directory.display().to_string().replace('/', "%2F");
         format!("postgres://regatta@{socket}/postgres?project={project}")
     }
 
     /// The address for other clients.
-    pub(crate) fn plain_url(&self) -> String {
+    pub fn plain_url(&self) -> String {
         self.url("x").replace("?project=x", "")
     }
 }
