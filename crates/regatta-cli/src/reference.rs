@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use regatta_core::config::reference::{config_markdown, task_file_markdown};
+use regatta_core::config::reference::{config_markdown, node_markdown, task_file_markdown};
 use regatta_core::state::StateName;
 
 use crate::cli::definition;
@@ -47,6 +47,11 @@ fn the_task_file_page_lists_every_key() {
 #[test]
 fn the_config_page_lists_every_key() {
     check("config.md", &config_markdown());
+}
+
+#[test]
+fn the_node_page_lists_every_key() {
+    check("node.md", &node_markdown());
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub mod failure;
 pub mod graph;
 pub mod hex;
 pub mod id;
+pub mod node;
 pub mod notify;
 pub mod oid;
 pub mod part;

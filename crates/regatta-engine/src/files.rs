@@ -5,9 +5,14 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use regatta_core::hex::hex;
+use sha2::{Digest, Sha256};
+
+use crate::tokens::fresh_token;
 
 /// The directory of this user's state that belongs to no repository: `$XDG_STATE_HOME/regatta`, else
 /// `~/.local/state/regatta`. `None` if neither variable names a directory. It may not exist yet.
@@ -49,6 +54,38 @@ pub fn create(path: &Path, content: &[u8], durability: Durability) -> io::Result
     // Also if another process created it: the caller relies on the name.
     sync_parent(path, durability)?;
     Ok(created)
+}
+
+/// A random id of 128 bits that is made once and kept in `dir/name`, private to the user.
+pub(crate) fn kept_id(dir: &Path, name: &str) -> io::Result<String> {
+    let path = dir.join(name);
+    let kept = || -> io::Result<Option<String>> {
+        let id = match fs::read_to_string(&path) {
+            Ok(text) => text.trim().to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Some(id));
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} holds no id; delete it", path.display())))
+    };
+    if let Some(id) = kept()? {
+        return Ok(id);
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let id = hex(&Sha256::digest(fresh_token())[..16]);
+    // A name of its own: processes of two pid namespaces can share this directory.
+    let aside = dir.join(format!(".{name}.{}", &fresh_token()[..16]));
+    let linked = write_new(&aside, id.as_bytes(), Durability::Durable, Some(0o600))
+        .and_then(|()| fs::hard_link(&aside, &path));
+    drop(fs::remove_file(&aside));
+    match linked {
+        // The first process decides, also for the others that do this at the same time.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => sync_parent(&path, Durability::Durable)?,
+    }
+    kept()?.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Replaces `path` by what `make` makes at a path beside it; nothing is left there after an error.
@@ -109,6 +146,25 @@ pub(crate) fn end_of(path: &Path, len: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_processes_keep_the_same_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("state");
+        let make = || kept_id(&below, "node").unwrap();
+        let ids = std::thread::scope(|scope| {
+            let made: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            made.into_iter().map(|made| made.join().unwrap()).collect::<std::collections::BTreeSet<_>>()
+        });
+        assert_eq!(ids.len(), 1);
+        let path = below.join("node");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&below).unwrap().count(), 1);
+        fs::write(&path, "").unwrap();
+        assert!(
+            kept_id(&below, "node").unwrap_err().to_string().ends_with("/state/node holds no id; delete it")
+        );
+    }
 
     #[test]
     fn a_file_is_replaced_or_created_as_a_whole() {

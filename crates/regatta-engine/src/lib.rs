@@ -29,6 +29,7 @@ mod lease;
 mod leftovers;
 mod machine;
 mod meter;
+pub mod node;
 pub mod notice;
 pub mod notify;
 mod persist;

@@ -38,6 +38,7 @@ use tokio::time::Instant;
 
 use crate::crew::MemberWatch;
 use crate::lease::Lease;
+use crate::node;
 use crate::persist::for_test;
 use crate::process::{Identity, Life, kill_every_tree};
 use crate::{clock, files};
@@ -139,6 +140,7 @@ pub fn node_of(process: Identity, kind: SessionKind, what: &str) -> NodeInfo {
         pid_ns: process.pid_ns,
         place: None,
         lease_ms: None,
+        node_id: node::id(),
     }
 }
 
@@ -164,7 +166,7 @@ pub(crate) fn identity_of(info: &NodeInfo) -> Identity {
 
 /// This machine's name, for display. No decision depends on it.
 pub fn node_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    node::name()
 }
 
 /// Whether the process of a session has certainly ended. `false` if that cannot be determined from here, and if the
@@ -507,6 +509,7 @@ mod tests {
             pid_ns: Some(1),
             place: None,
             lease_ms: None,
+            node_id: None,
         };
         SessionInfo { session: SessionId(id.into()), node, beat }
     }

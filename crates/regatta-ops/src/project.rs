@@ -1,5 +1,6 @@
 //! A repository with its settings and its store, as every command needs them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -319,6 +320,10 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
         }
     };
     let alone = config.clone();
+    // An agent may have another home directory; and what it asks for does not depend on its machine.
+    if !claims_attempt() {
+        diagnostics.extend(read_node_file(&mut config)?);
+    }
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     diagnostics.extend(config.apply_env(variables));
@@ -327,6 +332,21 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
     } else {
         Ok(ReadConfig { config, alone, file, warnings: diagnostics })
     }
+}
+
+/// Applies the settings of this machine, if it has any.
+fn read_node_file(config: &mut Config) -> Result<Vec<Diagnostic>, Refusal> {
+    let Some(path) = regatta_engine::node::settings_file() else { return Ok(Vec::new()) };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(Refusal::io("reading", &path, &error)),
+    };
+    let (node, diagnostics) = config::parse_node(&shown(&path), &text);
+    config.of_node(node);
+    Ok(diagnostics)
 }
 
 async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {

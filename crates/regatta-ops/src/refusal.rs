@@ -103,7 +103,11 @@ impl Refusal {
             "correct the environment variable; `regatta config` shows every setting and where it came from"
         } else if wrong(|source| source.starts_with('-')) {
             "correct the flag; `regatta help COMMAND` lists the options"
-        } else if wrong(|source| source.ends_with("regatta.yaml") || source.ends_with("rookery.yaml")) {
+        } else if wrong(|source| {
+            source.ends_with("regatta.yaml")
+                || source.ends_with("rookery.yaml")
+                || source.ends_with("node.yaml")
+        }) {
             "correct it; `regatta config` reads it again and changes nothing"
         } else if errors == 1 {
             "correct it; `regatta validate FILE` checks again without running anything"

@@ -29,6 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         pid_ns: None,
         place: None,
         lease_ms: None,
+        node_id: None,
     };
     store.open_session(&session, &node).await?;
     let mut at = 0;

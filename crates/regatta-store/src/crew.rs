@@ -133,6 +133,7 @@ impl NodeInfo {
             pid_ns: None,
             place: None,
             lease_ms: None,
+            node_id: None,
         }
     }
 

@@ -95,6 +95,9 @@ pub struct NodeInfo {
     /// For how long its beat may stay the same, in milliseconds. Its agents have ended by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
+    /// The node: the id of this user's Regatta on this machine; unknown in sessions of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
 }
 
 /// A [`NodeInfo`] as a store may have it: sessions of older versions do not say their kind.
@@ -110,14 +113,26 @@ struct StoredNode {
     pid_ns: Option<u64>,
     place: Option<String>,
     lease_ms: Option<u64>,
+    node_id: Option<String>,
 }
 
 impl From<StoredNode> for NodeInfo {
     fn from(stored: StoredNode) -> Self {
-        let StoredNode { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms } =
-            stored;
+        let StoredNode {
+            node,
+            kind,
+            what,
+            boot_id,
+            pid,
+            starttime,
+            machine,
+            pid_ns,
+            place,
+            lease_ms,
+            node_id,
+        } = stored;
         let kind = kind.unwrap_or_else(|| SessionKind::of_text(&what));
-        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms }
+        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms, node_id }
     }
 }
 

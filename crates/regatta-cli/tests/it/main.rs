@@ -37,6 +37,7 @@ mod logs_hostile;
 mod mcp;
 mod msg;
 mod new;
+mod nodes;
 mod notify;
 mod orchestrator;
 mod parallel_agents;

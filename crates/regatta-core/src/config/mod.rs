@@ -1,4 +1,4 @@
-//! `regatta.yaml`, and what it shares with task files: the table of keys and the YAML parser that uses it.
+//! `regatta.yaml` and `node.yaml`, and what they share with task files: the table of keys and the YAML parser that uses it.
 //!
 //! ```text
 //! text ─yaml─► nodes with places ─fields─► typed values ─file─► Config ─overrides─► Config
@@ -18,6 +18,7 @@ pub(crate) mod file;
 mod hub;
 pub mod keys;
 mod models;
+pub mod node_file;
 mod notify;
 mod overrides;
 mod profiles;
@@ -39,6 +40,7 @@ mod tests;
 pub use duration::{format_duration, parse_duration};
 pub use file::{parse, parse_rookery};
 pub use hub::HubAddress;
+pub use node_file::{NodeSettings, parse_node};
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use profiles::Profile;

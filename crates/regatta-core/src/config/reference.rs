@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::config_keys::CONFIG_KEYS;
 use super::keys::{Key, Kind};
+use super::node_file::NODE_KEYS;
 use super::overrides::variables_of_settings;
 use super::rookery::Means;
 use super::task_keys::{KeyPlace, PLAN_KEYS, PO_PLAN_KEYS, PO_TASK_KEYS, TASK_KEYS};
@@ -65,6 +66,15 @@ pub fn config_markdown() -> String {
         };
         let _ = writeln!(text, "| `{}` | {meaning} |", row.name);
     }
+    text
+}
+
+/// The keys of `node.yaml`.
+pub fn node_markdown() -> String {
+    let mut text = String::from(
+        "# `node.yaml`\n\nWhat you say of one machine, for every project: `$XDG_CONFIG_HOME/regatta/node.yaml`, else `~/.config/regatta/node.yaml`. The file is optional. Unknown keys are refused.\n\n## Keys\n\n",
+    );
+    table(&mut text, NODE_KEYS.iter());
     text
 }
 

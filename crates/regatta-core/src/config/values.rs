@@ -13,6 +13,7 @@ use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
+use super::node_file::NodeSettings;
 use super::notify::Notify;
 use super::profiles::Profile;
 use super::roles::{Chain, Roles};
@@ -73,6 +74,9 @@ pub struct Config {
     pub chain: Chain,
     /// Where notifications go.
     pub notify: Vec<Notify>,
+    /// The settings of this machine, from `node.yaml`.
+    #[serde(skip)]
+    pub node: NodeSettings,
     /// The origin of each value that differs from its default, by dotted path.
     #[serde(skip)]
     pub(crate) origins: BTreeMap<String, Origin>,
@@ -88,6 +92,8 @@ pub enum Origin {
     Env,
     /// `regatta.yaml`.
     File,
+    /// `node.yaml`.
+    Node,
     /// It was not set.
     Default,
 }
@@ -98,6 +104,7 @@ impl fmt::Display for Origin {
             Origin::Flag => "flag",
             Origin::Env => "env",
             Origin::File => "file",
+            Origin::Node => "node",
             Origin::Default => "default",
         })
     }
@@ -470,6 +477,7 @@ impl Default for Config {
             roles: Roles::default(),
             chain: Chain::default(),
             notify: Vec::new(),
+            node: NodeSettings::default(),
             origins: BTreeMap::new(),
         }
     }

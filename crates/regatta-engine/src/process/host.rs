@@ -5,8 +5,8 @@
 //! state.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use regatta_core::hex::hex;
 
 use sha2::{Digest, Sha256};
 
-use crate::files::user_state;
+use crate::files::{self, user_state};
 
 /// The kernel's random id of this boot.
 pub(super) fn boot_id() -> io::Result<String> {
@@ -55,24 +55,5 @@ fn hashed(id: &str) -> String {
 /// A random id, stored for this user.
 fn made() -> Option<String> {
     let dir = user_state(|name| std::env::var_os(name).map(PathBuf::from))?;
-    let path = dir.join("machine-id");
-    let kept = || {
-        let id = fs::read_to_string(&path).ok()?.trim().to_owned();
-        (id.len() == 32).then_some(id)
-    };
-    kept().or_else(|| {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).ok()?;
-        let id = hashed(&crate::tokens::fresh_token());
-        let aside = dir.join(format!(".machine-id.{}", std::process::id()));
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside).ok()?;
-        file.write_all(id.as_bytes()).ok()?;
-        // The first process decides, also for the others that do this at the same time.
-        let linked = fs::hard_link(&aside, &path);
-        let _ = fs::remove_file(&aside);
-        match linked {
-            Ok(()) => Some(id),
-            Err(_) => kept(),
-        }
-    })
+    files::kept_id(&dir, "machine-id").ok()
 }

@@ -234,6 +234,7 @@ pub fn node_info(name: &str) -> NodeInfo {
         pid_ns: Some(3),
         place: None,
         lease_ms: None,
+        node_id: None,
     }
 }
 
