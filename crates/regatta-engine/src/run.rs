@@ -399,8 +399,9 @@ async fn claims_that(ctx: &Context, wanted: impl Fn(&Claim) -> bool) -> Result<I
 
 /// Ends sessions of processes that have certainly ended and hold no task: a role that one of them still has, for
 /// example the train's, becomes free. Those that hold tasks may have live agents, and are left to an engine that adopts
-/// them.
-pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
+/// them. Returns whether there were any.
+pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<bool, EngineError> {
+    let mut has_ended = false;
     for info in until_answered(|| ctx.services.store.sessions()).await? {
         if info.session == ctx.services.session || !is_over(&info) {
             continue;
@@ -410,12 +411,13 @@ pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
             match until_answered(|| ctx.services.store.expire_session(&info.session, info.beat, None, at))
                 .await
             {
-                Ok(_) | Err(StoreError::Conflict(_)) => {}
+                Ok(_) => has_ended = true,
+                Err(StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    Ok(())
+    Ok(has_ended)
 }
 
 /// Stops workers, all at the same time, saves their work, and queues their tasks again. Returns how this run was asked

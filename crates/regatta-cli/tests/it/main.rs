@@ -72,6 +72,7 @@ mod screens;
 mod secrets;
 mod send;
 mod setup;
+mod shared_store;
 mod status;
 mod target;
 mod task;

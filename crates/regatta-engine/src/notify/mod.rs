@@ -5,7 +5,8 @@
 //! delays nothing, a restart continues where the last one ended, and a new sink starts at the end of the log.
 //!
 //! The position is written after a delivery, or after it was given up, so a crash in between notifies twice and never
-//! not at all. Engines that work on one project in parallel share the file, one delivery at a time, by a lock on it.
+//! not at all. Engines that work on one project in parallel share the file, one delivery at a time, by a lock on it;
+//! where machines share the store, one session of all notifies, and the position is in the store (`place`).
 
 mod command;
 mod place;
@@ -111,7 +112,14 @@ impl Notifier {
                 post.inbox().settings = settings;
                 continue;
             }
-            let place = SinkPlace::new(&settings.ctx.repository.state_dir, &key);
+            let place = match settings.sink {
+                // One for all machines.
+                Sink::Webhook { .. } | Sink::Command(_) if settings.ctx.services.store.is_shared() => {
+                    SinkPlace::Document(key.clone())
+                }
+                // Each machine has its own screen and its own log.
+                _ => SinkPlace::file(&settings.ctx.repository.state_dir, &key),
+            };
             let inbox = Inbox { settings, upto: seq, working: false, idle: None, closing: false };
             let post = Arc::new(Post { inbox: Mutex::new(inbox), bell: Bell::new() });
             post.bell.notify_one();
@@ -205,6 +213,8 @@ fn key(ctx: &Context, sink: &Sink) -> String {
         Sink::Desktop => ("desktop", Vec::new()),
         Sink::Log => ("log", Vec::new()),
     };
-    let all = [vec![ctx.services.store_url.clone()], words].concat().join("\0");
+    // Machines may reach one store under several addresses.
+    let store = if ctx.services.store.is_shared() { String::new() } else { ctx.services.store_url.clone() };
+    let all = [vec![store], words].concat().join("\0");
     format!("{kind}-{}", &crate::tokens::token_hash(&all)[..16])
 }

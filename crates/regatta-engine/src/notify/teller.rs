@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use regatta_core::config::Sink;
 use regatta_core::notify::{Notification, NotifyKind};
 use regatta_store::StoreError;
 use tokio::sync::watch;
 
-use super::place::{SinkPlace, SinkPosition};
+use super::place::{PlaceError, SinkPlace, SinkPosition};
 use super::{Inbox, Post, Settings, command, webhook};
 use crate::persist::until_answered;
 
@@ -17,6 +18,12 @@ use crate::persist::until_answered;
 const EVENTS_AT_ONCE: usize = 512;
 /// Maximum number of waiting notifications per sink. Older ones are dropped, with a warning.
 const WAITING: usize = 256;
+
+/// The right to notify is asked for again after this long, whether or not there is anything to read.
+const LOOK_ANYWAY: Duration = Duration::from_secs(60);
+
+/// The right to notify that was found elsewhere is asked for again after this long at the earliest.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Notifies one sink.
 pub(super) struct Teller {
@@ -26,6 +33,12 @@ pub(super) struct Teller {
     for_good: bool,
     /// Events up to here need not be read again.
     read: u64,
+    /// The term of the right that the position was read under.
+    term: Option<u64>,
+    /// Where a new sink starts.
+    first: u64,
+    /// When the right was last found elsewhere.
+    refused: Option<Instant>,
     /// The warning about a missing desktop was given.
     warned: bool,
 }
@@ -49,9 +62,12 @@ enum Stop {
     Store,
 }
 
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Stop::Io(error)
+impl From<PlaceError> for Stop {
+    fn from(error: PlaceError) -> Self {
+        match error {
+            PlaceError::Io(error) => Stop::Io(error),
+            PlaceError::Store(error) => error.into(),
+        }
     }
 }
 
@@ -71,32 +87,36 @@ pub(super) async fn over(mut cut: watch::Receiver<bool>) {
 
 impl Teller {
     pub(super) fn new(post: Arc<Post>, place: SinkPlace, cut: watch::Receiver<bool>, for_good: bool) -> Self {
-        Self { post, place, cut, for_good, read: 0, warned: false }
+        Self { post, place, cut, for_good, read: 0, term: None, first: 0, refused: None, warned: false }
     }
 
     /// Sends whenever it is woken, until it is closed. A new sink starts at `first`.
     pub(super) async fn run(mut self, first: u64) {
         let mut begun = false;
+        self.first = first;
         loop {
-            self.post.bell.notified().await;
+            // Who had the right may have gone without an event.
+            let _ = tokio::time::timeout(LOOK_ANYWAY, self.post.bell.notified()).await;
             let (settings, upto, working, idle, closing) = {
                 let mut inbox = self.post.inbox();
                 let Inbox { settings, upto, working, idle, closing } = &mut *inbox;
                 (settings.clone(), *upto, std::mem::take(working), idle.take(), *closing)
             };
             let told = async {
+                if self.refused.is_some_and(|at| at.elapsed() < ASK_AGAIN) && !closing {
+                    return Ok(());
+                }
                 if !begun {
-                    self.begin(&settings, first).await?;
-                    begun = true;
+                    begun = self.begin(&settings).await?;
                 }
                 if let Some((seq, idle)) = idle {
                     if working {
-                        self.owe_idle().await?;
+                        self.owe_idle(&settings).await?;
                     }
                     self.catch_up(&settings, seq).await?;
                     self.tell_idle(&settings, idle).await?;
                 } else if working {
-                    self.owe_idle().await?;
+                    self.owe_idle(&settings).await?;
                 }
                 self.catch_up(&settings, upto).await
             };
@@ -122,22 +142,42 @@ impl Teller {
         }
     }
 
-    /// Finds the position to continue from. A sink that is new, or whose log was replaced, starts at `first`.
-    async fn begin(&mut self, settings: &Settings, first: u64) -> Result<(), Stop> {
-        let turn = self.place.turn().await?;
+    /// Finds the position to continue from. A sink that is new, or whose log was replaced, starts at `first`. `false` if
+    /// the right to notify is elsewhere.
+    async fn begin(&mut self, settings: &Settings) -> Result<bool, Stop> {
+        let turn = self.place.turn(&settings.ctx).await?;
+        self.refused = turn.is_none().then(Instant::now);
+        let Some(turn) = turn else { return Ok(false) };
         let last = until_answered(|| settings.ctx.services.store.last_seq()).await?;
-        self.read = match turn.told()? {
+        self.read = match turn.told().await? {
             Some(told) if told.seq <= last => told.seq,
             _ => {
-                turn.remember(SinkPosition { seq: first, owes_idle: false })?;
-                first
+                turn.remember(SinkPosition { seq: self.first, owes_idle: false }).await?;
+                self.first
             }
         };
-        Ok(())
+        self.term = turn.term();
+        Ok(true)
+    }
+
+    /// Whether this process notifies. If the right was elsewhere meanwhile, continues from where its holder was.
+    async fn is_ours(&mut self, settings: &Settings) -> Result<bool, Stop> {
+        let SinkPlace::Document(_) = &self.place else { return Ok(true) };
+        match self.place.turn(&settings.ctx).await? {
+            None => {
+                self.refused = Some(Instant::now());
+                Ok(false)
+            }
+            Some(turn) if turn.term() == self.term => Ok(true),
+            Some(_) => self.begin(settings).await,
+        }
     }
 
     /// Sends what is wanted of the events up to `upto`.
     async fn catch_up(&mut self, settings: &Settings, upto: u64) -> Result<(), Stop> {
+        if self.read >= upto && self.term.is_some() || !self.is_ours(settings).await? {
+            return Ok(());
+        }
         let mut waiting: VecDeque<Notification> = VecDeque::new();
         let (mut read, mut dropped) = (self.read, 0u32);
         while read < upto {
@@ -181,16 +221,17 @@ impl Teller {
         let seq = told.seq.unwrap_or_default();
         let place = SinkPlace::clone(&self.place);
         let turn = tokio::select! {
-            turn = place.turn() => turn?,
+            turn = place.turn(&settings.ctx) => turn?,
             () = over(self.cut.clone()) => return Err(Stop::Cut(left)),
         };
-        let before = turn.told()?.unwrap_or_default();
+        let Some(turn) = turn else { return Ok(()) };
+        let before = turn.told().await?.unwrap_or_default();
         // Another engine of this project was faster.
         if before.seq >= seq {
             return Ok(());
         }
         if self.deliver(settings, told).await {
-            turn.remember(SinkPosition { seq, ..before })?;
+            turn.remember(SinkPosition { seq, ..before }).await?;
         } else {
             return Err(Stop::Cut(left));
         }
@@ -199,12 +240,13 @@ impl Teller {
     }
 
     /// A daemon has work: when it has none the next time, that is to be reported, even by another process.
-    async fn owe_idle(&self) -> Result<(), Stop> {
-        if self.for_good {
-            let turn = self.place.turn().await?;
-            let told = turn.told()?.unwrap_or_default();
+    async fn owe_idle(&self, settings: &Settings) -> Result<(), Stop> {
+        if self.for_good
+            && let Some(turn) = self.place.turn(&settings.ctx).await?
+        {
+            let told = turn.told().await?.unwrap_or_default();
             if !told.owes_idle {
-                turn.remember(SinkPosition { owes_idle: true, ..told })?;
+                turn.remember(SinkPosition { owes_idle: true, ..told }).await?;
             }
         }
         Ok(())
@@ -216,10 +258,11 @@ impl Teller {
         }
         let place = SinkPlace::clone(&self.place);
         let turn = tokio::select! {
-            turn = place.turn() => turn?,
+            turn = place.turn(&settings.ctx) => turn?,
             () = over(self.cut.clone()) => return Err(Stop::Cut(1)),
         };
-        let before = turn.told()?.unwrap_or_default();
+        let Some(turn) = turn else { return Ok(()) };
+        let before = turn.told().await?.unwrap_or_default();
         if self.for_good && !before.owes_idle {
             return Ok(());
         }
@@ -227,7 +270,7 @@ impl Teller {
             return Err(Stop::Cut(1));
         }
         if self.for_good {
-            turn.remember(SinkPosition { owes_idle: false, ..before })?;
+            turn.remember(SinkPosition { owes_idle: false, ..before }).await?;
         }
         Ok(())
     }
