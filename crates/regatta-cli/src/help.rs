@@ -78,6 +78,7 @@ const GROUPS: &[Group] = &[
         commands: &[
             ("doctor", "regatta doctor"),
             ("sandbox", "regatta sandbox show"),
+            ("hub", "regatta hub init ssh://build-1/srv/shop.git"),
             ("trust", "regatta trust"),
             ("config", "regatta config"),
             ("profiles", "regatta profiles"),

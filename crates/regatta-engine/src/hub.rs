@@ -6,7 +6,9 @@
 
 mod answer;
 mod find;
+mod make;
 pub mod names;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +18,8 @@ use crate::git::{Expect, GitCommand, GitError, Oid, RefEdit, RefOutcome, Repo, W
 pub use answer::Answer;
 pub use find::HubError;
 pub(crate) use find::default_remote;
+pub use make::MakeError;
+pub use trial::{Ability, Tried};
 
 /// Time limit for reading refs.
 const READ_LIMIT: Duration = Duration::from_secs(60);

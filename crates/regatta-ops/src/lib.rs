@@ -13,6 +13,7 @@ pub mod diff;
 pub mod documents;
 pub mod door;
 pub mod foreground;
+pub mod hub;
 pub mod lanes;
 pub mod logins;
 pub mod look;

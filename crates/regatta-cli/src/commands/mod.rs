@@ -17,6 +17,7 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod events;
 pub(crate) mod health;
+mod hub;
 mod init;
 pub(crate) mod land;
 pub(crate) mod lane;
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Lane(lane::LaneCommand),
     Land(land::Args),
     #[command(subcommand)]
+    Hub(hub::HubCommand),
+    #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
     Salvage(salvage::SalvageCommand),
@@ -183,6 +186,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Reclaim(args) => reclaim::run(args, global, ui).await,
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
+        Command::Hub(command) => hub::run(command, global, ui).await,
         Command::Sandbox(command) => sandbox::run(command, global, ui).await,
         Command::Salvage(command) => salvage::run(command, global, ui).await,
         Command::Orchestrator(command) => orchestrator::run(command, global, ui).await,

@@ -25,6 +25,7 @@ const COMMANDS: &[&str] = &[
     "cost",
     "logs",
     "events",
+    "hub",
     "diff",
     "radar",
     "profiles",

@@ -25,6 +25,7 @@ mod engine_events;
 mod errors;
 mod events;
 mod help;
+mod hub;
 mod init;
 mod json_reference;
 mod land_accept;

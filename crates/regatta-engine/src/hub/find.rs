@@ -1,11 +1,11 @@
 //! Which hub the settings name.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use regatta_core::config::{Config, HubAddress};
 
 use super::Hub;
-use crate::git::{GitError, Repo, Work};
+use crate::git::{GitError, Repo, Work, normal_path};
 
 /// Why there is no hub although one is configured.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub(super) fn absolute(repo: &Repo, path: &str) -> PathBuf {
     let home = || std::env::var_os("HOME").map(PathBuf::from);
     match path.strip_prefix("~/").and_then(|rest| Some(home()?.join(rest))) {
         Some(path) => path,
-        None => repo.root.join(Path::new(path)),
+        None => normal_path(&repo.root.join(path)),
     }
 }
 

@@ -193,6 +193,9 @@ fn the_repository_speaks_of_regatta_alone() {
     let machine_path = ["/wo", "rk/"].concat();
     for path in found {
         let Ok(text) = fs::read_to_string(&path) else { continue };
-        assert!(!text.contains(&machine_path), "{}: names a path of some machine", path.display());
+        // A part of a longer path, such as a ref, is none.
+        let begins = |at: usize| !text[..at].ends_with(|c: char| c.is_alphanumeric());
+        let names_one = text.match_indices(&machine_path).any(|(at, _)| begins(at));
+        assert!(!names_one, "{}: names a path of some machine", path.display());
     }
 }
