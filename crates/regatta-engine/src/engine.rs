@@ -6,6 +6,7 @@
 
 mod chains;
 mod due;
+mod following;
 mod log;
 mod reservations;
 mod standby;
@@ -162,6 +163,7 @@ enum Wake {
     Worker(tokio::task::Id, Left),
     Landed(Result<Round, LandError>),
     CarsMoved,
+    Followed(bool),
     Looked(Option<radar::LookOutcome>),
     StoreChanged,
     Used,
@@ -180,6 +182,7 @@ pub(crate) struct Engine {
     reservations: reservations::Reservations,
     standby: standby::Standby,
     train: train_task::TrainTask,
+    following: following::Following,
     timers: timers::Timers,
     due: due::Due,
     log: log::LogPosition,
@@ -205,6 +208,7 @@ impl Engine {
             reservations: reservations::Reservations::default(),
             standby: standby::Standby::new(holds),
             train: train_task::TrainTask::new(),
+            following: following::Following::new(),
             timers: timers::Timers::default(),
             due: due::Due::everything(),
             log: log::LogPosition::at(last_seq),
@@ -256,6 +260,7 @@ impl Engine {
                 self.adopt_all(inherited);
             }
             self.start_landing().await?;
+            self.follow_what_landed();
             if std::mem::take(&mut self.house_is_due) {
                 keep_house(&self.ctx).await?;
                 if self.duty == Duty::Queue && self.workers.is_empty() && !self.train.is_under_way() {
@@ -284,6 +289,7 @@ impl Engine {
                 Some((id, left)) = self.workers.next() => Wake::Worker(id, left),
                 round = self.train.ended() => Wake::Landed(round),
                 () = self.ctx.memory.train.moved.notified() => Wake::CarsMoved,
+                is_even = self.following.ended() => Wake::Followed(is_even),
                 seen = self.radar.ended() => Wake::Looked(seen),
                 Some(order) = orders.recv() => Wake::Order(order),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
@@ -312,6 +318,7 @@ impl Engine {
                 self.radar.stir();
             }
             Wake::CarsMoved => self.due.log = true,
+            Wake::Followed(is_even) => self.following.take(is_even),
             Wake::Looked(seen) => self.radar.take(seen),
             Wake::Landed(round) => {
                 self.house_is_due = true;
@@ -381,7 +388,8 @@ impl Engine {
 
     /// Whether the run is over, and how.
     async fn ended(&mut self) -> Result<Option<Ended>, EngineError> {
-        if self.train.is_under_way() {
+        let follows = self.following.is_under_way() && self.stopping.is_none();
+        if self.train.is_under_way() || follows {
             return Ok(None);
         }
         Ok(match (self.stopping, self.workers.is_empty()) {
@@ -442,6 +450,7 @@ impl Engine {
         let landing: BTreeSet<TaskId> = landing.into_iter().map(|record| record.spec.id).collect();
         // Only cars of our own train are ours to move: an earlier run may have had another target.
         let cars = until_answered(|| store.cars(&self.ctx.repository.target)).await?;
-        Ok(cars.iter().all(|car| !landing.contains(&car.task) || self.train.is_stuck(&car.task)))
+        let can_move = |task: &TaskId| self.train.waits_for_hub() || !self.train.is_stuck(task);
+        Ok(!cars.iter().any(|car| landing.contains(&car.task) && can_move(&car.task)))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use regatta_core::session::SessionKind;
 use regatta_store::{DocumentWrite, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +41,11 @@ impl Home {
 }
 
 /// Makes this clone the home of a shared store that has none. Refuses if it has another one.
-pub(crate) async fn require(ctx: &Context) -> Result<(), EngineError> {
+pub(crate) async fn require(ctx: &Context, kind: &SessionKind) -> Result<(), EngineError> {
     let store = &ctx.services.store;
-    if !store.is_shared() {
+    // What only lands needs no lanes, and gets the work of others from the hub.
+    let only_lands = *kind == SessionKind::Land && ctx.repository.hub.is_some();
+    if !store.is_shared() || only_lands {
         return Ok(());
     }
     let here = Home {

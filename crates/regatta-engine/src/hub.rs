@@ -179,7 +179,7 @@ impl Hub {
     }
 
     /// Holds a fetched commit in the repository, so that no `git gc` removes it.
-    fn hold(&self, name: &str, oid: &Oid) -> Result<(), GitError> {
+    pub(crate) fn hold(&self, name: &str, oid: &Oid) -> Result<(), GitError> {
         let here = names::here(name);
         for _ in 0..RACES {
             let now = self.repo.read_ref(&here)?;

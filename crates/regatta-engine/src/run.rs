@@ -98,8 +98,8 @@ where
     ctx.repository.create_holds()?;
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let store = &ctx.services.store;
-    let node = this_engine(kind, what, store.is_shared()).map_err(reading)?;
-    home::require(ctx).await?;
+    let node = this_engine(kind.clone(), what, store.is_shared()).map_err(reading)?;
+    home::require(ctx, &kind).await?;
     let sent = clock::since_boot();
     if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
         if let StoreError::Busy(why) = &error {

@@ -93,6 +93,11 @@ pub(crate) fn answer() -> Duration {
     timing(false).answer
 }
 
+/// A session with the same beat for this long is considered dead.
+pub(crate) fn lease() -> Duration {
+    timing(true).judge
+}
+
 /// How long a process that has just started to watch must see the same beat before it considers a session dead.
 pub(crate) fn silence(info: &SessionInfo) -> Duration {
     lease_of(&info.node).unwrap_or(TIMING.judge) + 2 * TIMING.beat

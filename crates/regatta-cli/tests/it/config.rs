@@ -70,6 +70,7 @@ fn every_value_is_shown_with_its_origin() {
     land.test_timeout              default  "30m"
     land.parallel                  default  4
     land.push                      default  false
+    land.fence                     default  "atomic"
     land.retries                   default  0
     land.bounces                   default  null
     land.guard                     default  []

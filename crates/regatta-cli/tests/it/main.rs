@@ -26,6 +26,7 @@ mod errors;
 mod events;
 mod help;
 mod hub;
+mod hub_landing;
 mod init;
 mod json_reference;
 mod land_accept;

@@ -203,9 +203,15 @@ static LAND_KEYS: &[Key] = &[
         "push",
         Kind::Bool,
         "false",
-        "Whether to push what lands. The target moves at the remote first, then here.",
+        "Whether to push what lands. The target moves at the remote first, then here. Where a `hub` is used, work always lands there, and this must not name another remote.",
     )
     .env("REGATTA_LAND_PUSH"),
+    Key::new(
+        "fence",
+        Kind::OneOf(&["atomic", "best-effort"]),
+        "atomic",
+        "What a landing at the `hub` requires. `atomic`: one push moves the target and the fence, so that a replaced lander can land nothing; a hub without atomic pushes is refused. `best-effort`: such a hub is used all the same, with two pushes.",
+    ),
     Key::new(
         "retries",
         Kind::Int { min: 0, max: 100 },

@@ -9,7 +9,7 @@ use super::config_keys::CONFIG_KEYS;
 use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
-use super::values::{Config, Keep, Origin};
+use super::values::{Config, Keep, LandFence, Origin};
 use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
 use crate::train::Strategy;
 
@@ -115,6 +115,12 @@ impl Config {
             ("land.test_timeout", Value::Duration(span)) => land.test_timeout = *span,
             ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
             ("land.push", Value::Bool(on)) => land.push = *on,
+            ("land.fence", Value::Text(word)) => {
+                land.fence = match word.as_str() {
+                    "best-effort" => LandFence::BestEffort,
+                    _ => LandFence::Atomic,
+                }
+            }
             ("land.retries", Value::Int(n)) => land.retries = count(*n),
             ("land.guard", Value::Texts(list)) => land.guard = texts(list),
             ("land.bounces", Value::Int(n)) => land.bounces = Some(count(*n)),

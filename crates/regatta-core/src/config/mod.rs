@@ -48,7 +48,8 @@ pub use roles::{Chain, Role, Roles};
 pub use schema::schema;
 pub use template::template;
 pub use values::{
-    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Radar, WatchSettings,
+    Agent, AgentKind, Config, Defaults, Keep, Land, LandFence, Lane, Limits, Models, Origin, Radar,
+    WatchSettings,
 };
 pub use variables::refused_variable;
 

@@ -313,6 +313,16 @@ pub enum Keep {
     Always,
 }
 
+/// How a landing at the hub is protected from a lander that was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LandFence {
+    /// One push moves the target and the fence.
+    Atomic,
+    /// Two pushes do where the hub has no atomic ones.
+    BestEffort,
+}
+
 /// How work reaches the target branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Land {
@@ -329,6 +339,8 @@ pub struct Land {
     pub parallel: u32,
     /// Whether the target moves at the remote first, then here.
     pub push: bool,
+    /// What a landing at the hub requires.
+    pub fence: LandFence,
     /// How often a failing gate is run again before the failure counts.
     pub retries: u32,
     /// How often conflicting work goes back to its agent. Unset: once, if the agent can resume its session.
@@ -544,6 +556,7 @@ impl Default for Land {
             test_timeout: Some(Duration::from_secs(30 * 60)),
             parallel: 4,
             push: false,
+            fence: LandFence::Atomic,
             retries: 0,
             bounces: None,
             guard: Vec::new(),

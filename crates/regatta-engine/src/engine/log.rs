@@ -94,7 +94,12 @@ impl Engine {
             EventBody::Done { .. } | EventBody::Cancelled { .. } => {
                 self.reservations.remove(task);
             }
-            EventBody::Landing { landing, .. } => {
+            EventBody::Landing { landing, target } => {
+                if let LandStep::Landed { commit } | LandStep::AlreadyIn { commit } = landing
+                    && target.as_ref().is_none_or(|target| *target == self.ctx.repository.target)
+                {
+                    self.heard_landed(task, commit);
+                }
                 if matches!(
                     landing,
                     LandStep::Landed { .. }

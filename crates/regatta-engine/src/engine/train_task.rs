@@ -50,6 +50,8 @@ pub(super) struct TrainTask {
     troubled_rounds: u32,
     /// Another process held the train.
     is_elsewhere: bool,
+    /// The hub did not answer, and may soon.
+    waits_for_hub: bool,
 }
 
 impl TrainTask {
@@ -64,6 +66,7 @@ impl TrainTask {
             last_round: Instant::now(),
             troubled_rounds: 0,
             is_elsewhere: false,
+            waits_for_hub: false,
         }
     }
 
@@ -126,6 +129,7 @@ impl TrainTask {
         let round = round?;
         self.troubled_rounds = if round.is_troubled { self.troubled_rounds + 1 } else { 0 };
         self.is_elsewhere = round.held_elsewhere;
+        self.waits_for_hub = round.waits_for_hub;
         self.waiting = round.waiting.into_iter().map(|(task, _)| task).collect();
         Ok(round.held_elsewhere)
     }
@@ -137,6 +141,11 @@ impl TrainTask {
     /// Whether the last round left the car of this task waiting.
     pub(super) fn is_stuck(&self, task: &TaskId) -> bool {
         self.waiting.contains(task)
+    }
+
+    /// Whether the last round left its cars waiting for a hub that may soon answer.
+    pub(super) fn waits_for_hub(&self) -> bool {
+        self.waits_for_hub
     }
 
     /// The pause before waiting cars are checked again: if git fails now, it will fail a second later too.
@@ -175,7 +184,8 @@ impl Engine {
             News::Perhaps | News::Arrived => !train.is_elsewhere || is_time,
         };
         let repository = &self.ctx.repository;
-        let has_unfinished = || is_time && has_unfinished(&repository.state_dir);
+        // With a hub, checkouts follow without the train.
+        let has_unfinished = || is_time && repository.hub.is_none() && has_unfinished(&repository.state_dir);
         let wants_round = is_due || (is_time && train.waits()) || has_unfinished();
         if !wants_round {
             return Ok(());

@@ -1,6 +1,7 @@
 //! The names of Regatta's refs at the hub, and of what was fetched from it.
 
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 
 /// Prefix of the refs here that hold what was fetched.
 pub const HERE: &str = "refs/regatta/hub/";
@@ -22,6 +23,16 @@ pub fn branch(name: &str) -> String {
 /// The commits of an attempt. Each owner of the attempt has its own.
 pub fn work(task: &TaskId, attempt: u32, fence: u64) -> String {
     format!("{WORK}{task}/{attempt}.{fence}")
+}
+
+/// Prefix of the commits of a task's attempts.
+pub fn work_of(task: &TaskId) -> String {
+    format!("{WORK}{task}/")
+}
+
+/// What of an attempt was sent to land, where that is another commit than its own last one.
+pub fn boarded(task: &TaskId, attempt: u32, head: &Oid) -> String {
+    format!("{WORK}{task}/{attempt}.land-{}", head.short())
 }
 
 /// The checkpoint of an attempt. Each owner of the attempt has its own.

@@ -10,6 +10,7 @@ use regatta_core::train::bets::{self, CarStanding, Known, Member, Plan, Record, 
 use tokio::sync::Notify;
 
 use super::chain::{Approval, Chain, Chains, Refusal, approval};
+use super::fence::HeldFence;
 use super::train::Hold;
 use crate::git::{GitError, Oid, Work};
 
@@ -17,6 +18,8 @@ use crate::git::{GitError, Oid, Work};
 const GREEN_LISTS: usize = 64;
 /// Maximum number of remembered failures.
 const MOST_RED: usize = 10_000;
+/// Maximum number of remembered landings at a hub.
+const MOST_LANDED: usize = 10_000;
 /// The first pause after a problem with the train, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -29,12 +32,66 @@ pub(crate) struct TrainMemory {
     ledger: Mutex<Ledger>,
     /// Notified when a car has left the train, landed or not: tasks may be ready because of it.
     pub(crate) moved: Notify,
+    /// The fence at the hub, as this process left it.
+    pub(super) fence: Mutex<Option<HeldFence>>,
+    /// Since when the hub has not answered.
+    hub_away: Mutex<Option<Instant>>,
+    /// Commits that this process landed at a hub and has followed, or tried to.
+    landed_here: Mutex<HashSet<Oid>>,
+    /// Why the user's branch does not follow the hub.
+    behind: Mutex<Option<String>>,
 }
 
 impl TrainMemory {
-    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The hub did not answer.
+    pub(super) fn hub_is_away(&self) {
+        lock(&self.hub_away).get_or_insert_with(Instant::now);
     }
+
+    /// The hub answered. Returns whether it had been away.
+    pub(super) fn hub_is_back(&self) -> bool {
+        lock(&self.hub_away).take().is_some()
+    }
+
+    /// For how long the hub has not answered.
+    pub(super) fn hub_away_for(&self) -> Duration {
+        lock(&self.hub_away).map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// This process landed these commits at a hub.
+    pub(super) fn landed_here(&self, commits: impl IntoIterator<Item = Oid>) {
+        let mut known = lock(&self.landed_here);
+        if known.len() >= MOST_LANDED {
+            known.clear();
+        }
+        known.extend(commits);
+    }
+
+    /// Whether this process landed the commit at a hub.
+    pub(crate) fn has_landed(&self, commit: &Oid) -> bool {
+        lock(&self.landed_here).contains(commit)
+    }
+
+    /// Records why the user's branch does not follow the hub, if it does not. Returns whether that is news.
+    pub(super) fn set_behind(&self, why: Option<String>) -> bool {
+        let mut behind = lock(&self.behind);
+        let is_news = *behind != why;
+        *behind = why;
+        is_news
+    }
+
+    /// Whether the user's branch does not follow the hub.
+    pub(crate) fn is_behind(&self) -> bool {
+        lock(&self.behind).is_some()
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Content that failed.

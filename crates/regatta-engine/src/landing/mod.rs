@@ -6,6 +6,7 @@
 
 pub mod boarding;
 pub mod candidate;
+pub mod local;
 pub mod on_request;
 pub mod order;
 pub mod picture;
@@ -14,9 +15,11 @@ pub mod target;
 pub mod train;
 pub mod unfinished;
 
+mod at_hub;
 mod by_path;
 mod chain;
 mod clean;
+mod fence;
 mod follow;
 mod gate;
 pub(crate) mod gc;

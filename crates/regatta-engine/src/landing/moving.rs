@@ -9,8 +9,8 @@ use regatta_core::train::{Car, CarStep, HeldBy, Intent, LandStep};
 use super::chain::Chain;
 use super::gc::{GcGuard, wait_for_gc};
 use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish, resume_follow};
-use super::target;
 use super::train::{Ground, Hold, LandError, Train, Went};
+use super::{local, target};
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
 
@@ -35,6 +35,9 @@ impl Train {
         if stored.is_some_and(|stored| stored != chain.tree) {
             let why = format!("the content of {} is not what was tested", request.new.short());
             return self.nobody_moves(why).await;
+        }
+        if let Some(hub) = self.ctx.repository.hub.clone() {
+            return self.land_at(hub, chain, request.old).await;
         }
         // A car that has waited for the user is checked repeatedly: it takes the user's index lock only if it can move
         // by now. With a push this is checked first, too: a push cannot be undone.
@@ -117,7 +120,7 @@ impl Train {
     }
 
     /// For every car, the step with the target commit it moves from and its own candidate.
-    fn gated(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
+    pub(super) fn gated(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
         let mut ledger = self.ctx.memory.train.ledger();
         let note = match (&self.ctx.settings.config.land.test_command, chain.links.len()) {
             (None, _) => "no gate".to_owned(),
@@ -156,7 +159,7 @@ impl Train {
     }
 
     /// The target has these cars: makes sure that none of their objects is missing, and records the landing.
-    async fn is_on_the_target(&mut self, chain: &Chain, cars: &[Car]) -> Result<(), LandError> {
+    pub(super) async fn is_on_the_target(&mut self, chain: &Chain, cars: &[Car]) -> Result<(), LandError> {
         self.make_whole(&chain.base, chain.commit(), cars).await?;
         let landed = chain.links.iter().zip(cars).map(|((_, commit), car)| (car.clone(), commit.clone()));
         let landed: Vec<_> = landed.collect();
@@ -229,17 +232,26 @@ impl Train {
         if let Some(old) = intent.onto.clone() {
             let cars: Vec<Car> = landed.iter().map(|(car, ..)| car.clone()).collect();
             self.make_whole(&old, &tip, &cars).await?;
-            let (target, tip) = (self.ctx.repository.target.clone(), tip.clone());
-            self.ctx
-                .blocking(move |ctx| {
-                    resume_follow(&ctx.repository.repo, &ctx.repository.work, &target, &old, &tip)
-                })
-                .await?;
+            if self.ctx.repository.hub.is_none() {
+                self.resume_follow(old, tip.clone()).await?;
+            }
+        }
+        if self.ctx.repository.hub.is_some() {
+            local::bring_along(&self.ctx, tip.clone()).await;
         }
         self.landed(landed.into_iter().map(|(car, _, commit)| (car, commit)).collect()).await?;
         self.remember(tip).await?;
         self.load_cars().await?;
         Ok(Went::On)
+    }
+
+    /// Updates checkouts after a crash between the move of the branch and the files.
+    async fn resume_follow(&self, old: Oid, tip: Oid) -> Result<(), LandError> {
+        let target = self.ctx.repository.target.clone();
+        let followed = self.ctx.blocking(move |ctx| {
+            resume_follow(&ctx.repository.repo, &ctx.repository.work, &target, &old, &tip)
+        });
+        Ok(followed.await.map(drop)?)
     }
 
     /// Cars that touch what the user is changing wait; the others continue without them.

@@ -10,6 +10,7 @@ use super::remote::{self, Pushed, RemoteStanding};
 use super::train::{Ground, Hold, LandError, Train, Went};
 use crate::context::Context;
 use crate::git::{GitError, Oid};
+use crate::hub::Hub;
 use crate::{clock, failpoint};
 
 /// The result of joining both sides.
@@ -26,6 +27,9 @@ impl Train {
     /// With `land.push`: the commit to build on, which may be ahead of the local branch; or the result of this step, if
     /// there is no such commit.
     pub(super) async fn on_the_remote(&mut self, ground: Ground) -> Result<Result<Ground, Went>, LandError> {
+        if let Some(hub) = self.ctx.repository.hub.clone() {
+            return self.only_at(&hub, ground).await;
+        }
         if !self.ctx.settings.config.land.push {
             return Ok(Ok(ground));
         }
@@ -65,6 +69,22 @@ impl Train {
                 self.nobody_moves(why).await.map(Err)
             }
         }
+    }
+
+    /// With a hub, work lands there: `land.push` must not ask for another place.
+    async fn only_at(&mut self, hub: &Hub, ground: Ground) -> Result<Result<Ground, Went>, LandError> {
+        if self.ctx.settings.config.land.push {
+            let remote = self.ctx.blocking(remote::name).await?;
+            if let Some(remote) = remote.filter(|remote| remote != hub.name()) {
+                let why = format!(
+                    "work lands at the hub {}, but land.push names the remote {remote}; turn land.push off, or use \
+                     {remote} as the hub",
+                    hub.name()
+                );
+                return self.nobody_moves(why).await.map(Err);
+            }
+        }
+        Ok(Ok(ground))
     }
 
     pub(super) async fn nobody_moves(&mut self, hold: impl Into<Hold>) -> Result<Went, LandError> {

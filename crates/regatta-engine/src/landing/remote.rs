@@ -145,7 +145,7 @@ pub(super) async fn push(
 }
 
 /// The output of the user's `pre-push` hook, if it refuses.
-async fn refused_by_hook(
+pub(super) async fn refused_by_hook(
     ctx: &Arc<Context>,
     remote: &str,
     old: Option<&Oid>,
@@ -166,6 +166,8 @@ async fn refused_by_hook(
     let key = format!("remote.{remote}.url");
     let url = ctx.repository.work.bare().args(["config", "--get", &key]).run()?;
     let url = String::from_utf8_lossy(&url.stdout).trim().to_owned();
+    // A hub may have an address only, which then is its name.
+    let url = if url.is_empty() { remote.to_owned() } else { url };
     let none = "0".repeat(new.as_str().len());
     let name = format!("refs/heads/{}", ctx.repository.target);
     let old = old.map_or(none.as_str(), Oid::as_str);

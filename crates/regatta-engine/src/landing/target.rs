@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, absent_is_none, io, replace_file};
+use crate::hub::names;
 
 /// What is remembered about a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,59 @@ pub(super) enum TargetStanding {
     Sound,
     /// It has lost some of it, or is gone. `is_news` is true for the first check.
     Lost { stopped: Stopped, is_news: bool },
+}
+
+/// A fence at the hub that the train of this store does not pass by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ForeignFence {
+    fence: Oid,
+    stopped: Stopped,
+    /// The user agreed to replace exactly this one.
+    is_accepted: bool,
+}
+
+fn fence_path(state_dir: &Path, target: &str) -> PathBuf {
+    path(state_dir, target).with_extension("fence.json")
+}
+
+fn load_fence(state_dir: &Path, target: &str) -> Option<ForeignFence> {
+    // One that cannot be read is refused again.
+    serde_json::from_slice(&std::fs::read(fence_path(state_dir, target)).ok()?).ok()
+}
+
+fn save_fence(state_dir: &Path, target: &str, foreign: &ForeignFence) -> Result<(), GitError> {
+    let path = fence_path(state_dir, target);
+    let dir = path.parent().unwrap_or(state_dir);
+    std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+    replace_file(&path, &serde_json::to_vec(foreign).expect("our own values serialise"))
+}
+
+/// Records that the train stopped at this fence.
+pub(super) fn refuse_fence(state_dir: &Path, target: &str, fence: Oid, why: &str) -> Result<(), GitError> {
+    if load_fence(state_dir, target).is_some_and(|known| known.fence == fence && known.stopped.why == why) {
+        return Ok(());
+    }
+    let stopped = Stopped { at: clock::now(), why: why.to_owned(), lost: Vec::new() };
+    save_fence(state_dir, target, &ForeignFence { fence, stopped, is_accepted: false })
+}
+
+/// The fence is ours: nothing is left to agree to.
+pub(super) fn passed_fence(state_dir: &Path, target: &str) {
+    // A record that stays says nothing about another fence.
+    let _ = std::fs::remove_file(fence_path(state_dir, target));
+}
+
+/// Whether the user agreed to replace this fence.
+pub(super) fn accepts_fence(state_dir: &Path, target: &str, fence: &Oid) -> bool {
+    load_fence(state_dir, target).is_some_and(|known| known.is_accepted && known.fence == *fence)
+}
+
+/// The user agrees to replace the fence that the train stopped at, if it did.
+fn accept_fence(state_dir: &Path, target: &str) -> Result<Option<Stopped>, GitError> {
+    let Some(known) = load_fence(state_dir, target) else { return Ok(None) };
+    let stopped = known.stopped.clone();
+    save_fence(state_dir, target, &ForeignFence { is_accepted: true, ..known })?;
+    Ok(Some(stopped))
 }
 
 /// The ref that keeps landed work while its branch does not.
@@ -71,7 +125,9 @@ fn save(state_dir: &Path, target: &str, memory: &TargetRecord) -> Result<(), Git
 
 /// Why the train of a target is stopped, if it is.
 pub fn stopped(state_dir: &Path, target: &str) -> Option<Stopped> {
-    load(state_dir, target).ok().flatten()?.stopped
+    let lost = load(state_dir, target).ok().flatten().and_then(|record| record.stopped);
+    let at_fence = || load_fence(state_dir, target).filter(|known| !known.is_accepted);
+    lost.or_else(|| at_fence().map(|known| known.stopped))
 }
 
 /// Records the target's tip after a landing.
@@ -85,6 +141,7 @@ pub(super) fn look(
     work: &Work,
     target: &str,
     local: Option<&Oid>,
+    hub: Option<&str>,
 ) -> Result<TargetStanding, GitError> {
     let Some(memory) = load(&repo.state_dir, target)? else { return Ok(TargetStanding::Sound) };
     let last = memory.tip.clone();
@@ -107,19 +164,30 @@ pub(super) fn look(
                 return Ok(TargetStanding::Sound);
             }
             let without = if lost.is_empty() { String::new() } else { format!(" without {}", some(&lost)) };
+            let (at, back) = match hub {
+                None => (String::new(), format!("git merge {}", last.short())),
+                Some(hub) => (
+                    format!(" at the hub {hub}"),
+                    format!("git push --force-with-lease {hub} {last}:{target}"),
+                ),
+            };
             let why = format!(
-                "{target} no longer has what landed on it: it was at {} and is at {}{without}; `regatta land resume` continues from there, `git merge {}` brings it back",
+                "{target}{at} no longer has what landed on it: it was at {} and is at {}{without}; `regatta land resume` continues from there, `{back}` brings it back",
                 last.short(),
                 tip.short(),
-                last.short()
             );
             (why, lost)
         }
         None => {
-            let why = format!(
-                "the branch {target} is gone: deleted or renamed; `git branch {target} {}` brings it back",
-                last.short()
-            );
+            let why = match hub {
+                None => format!(
+                    "the branch {target} is gone: deleted or renamed; `git branch {target} {}` brings it back",
+                    last.short()
+                ),
+                Some(hub) => format!(
+                    "the branch {target} is gone from the hub {hub}; `git push {hub} {last}:refs/heads/{target}` brings it back"
+                ),
+            };
             (why, Vec::new())
         }
     };
@@ -179,11 +247,19 @@ fn some(tasks: &[String]) -> String {
     }
 }
 
-/// Accepts the target as it is: the train continues from there. Returns the reason it was stopped for and the tip;
-/// `None` if there is no such branch.
-pub fn resume(repo: &Repo, target: &str) -> Result<Option<(Option<Stopped>, Oid)>, GitError> {
-    let Some(tip) = repo.read_ref(&format!("refs/heads/{target}"))? else { return Ok(None) };
-    let stopped = stopped(&repo.state_dir, target);
+/// Accepts the target as it is, here or at the hub: the train continues from there. Returns the reason it was stopped
+/// for and the tip; `None` if there is no such branch.
+pub fn resume(
+    repo: &Repo,
+    target: &str,
+    is_at_hub: bool,
+) -> Result<Option<(Option<Stopped>, Oid)>, GitError> {
+    let branch = names::branch(target);
+    let at_fence = if is_at_hub { accept_fence(&repo.state_dir, target)? } else { None };
+    // What the train saw at the hub when it stopped; if the hub has moved since, the train looks again.
+    let name = if is_at_hub { names::here(&branch) } else { branch };
+    let Some(tip) = repo.read_ref(&name)? else { return Ok(None) };
+    let stopped = at_fence.or_else(|| stopped(&repo.state_dir, target));
     // A record that cannot be read is replaced, too.
     if path(&repo.state_dir, target).exists() {
         remember(repo, target, &tip)?;
@@ -200,6 +276,12 @@ pub fn is_taken_back(repo: &Repo, target: &str, commit: &Oid) -> bool {
         };
         let tip = repo.read_ref(&format!("refs/heads/{target}"))?;
         if tip.as_ref().is_some_and(|tip| tip == commit) || tip.as_ref().map_or(Ok(false), contains)? {
+            return Ok(false);
+        }
+        // This branch may only be behind the hub.
+        if let Some(at_hub) = repo.read_ref(&names::here(&names::branch(target)))?
+            && contains(&at_hub)?
+        {
             return Ok(false);
         }
         // Other work landed elsewhere.

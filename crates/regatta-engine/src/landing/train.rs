@@ -33,6 +33,7 @@ use super::unfinished;
 use crate::clock;
 use crate::context::Context;
 use crate::git::{GitError, Oid};
+use crate::hub::Hub;
 use crate::keeping::Landed;
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
@@ -55,6 +56,12 @@ pub enum LandError {
     /// A git operation failed.
     #[error("could not {0}")]
     Git(#[from] GitError),
+    /// The hub refused what every landing needs.
+    #[error("{0}")]
+    Hub(String),
+    /// Another lander has taken the train at the hub.
+    #[error("another process has taken the train at the hub")]
+    Replaced,
 }
 
 /// The result of one round of landing.
@@ -66,6 +73,8 @@ pub(crate) struct Round {
     pub(crate) is_troubled: bool,
     /// Another process holds the train and lands our cars too.
     pub(crate) held_elsewhere: bool,
+    /// The hub did not answer, and has not been away for longer than it may be.
+    pub(crate) waits_for_hub: bool,
 }
 
 /// How a round learns of cars.
@@ -84,7 +93,8 @@ impl CarNews {
     }
 }
 
-/// Lands every car that can land, then gives up the train.
+/// Lands every car that can land. Then gives up the train; with a hub, keeps it for as long as the session is open and
+/// the hub answers.
 pub(crate) async fn round(
     ctx: Arc<Context>,
     stop: watch::Receiver<Option<Stop>>,
@@ -109,6 +119,9 @@ pub(crate) async fn round(
         retiring: JoinSet::new(),
         waiting: BTreeMap::new(),
         remote: None,
+        hub_tip: None,
+        here: HashSet::new(),
+        unanswered: 0,
         fit: HashSet::new(),
         stumbles: 0,
         met: BTreeSet::new(),
@@ -117,12 +130,26 @@ pub(crate) async fn round(
     let result = train.go(news.changed).await;
     train.abort_all().await;
     while train.retiring.join_next().await.is_some() {}
-    let resigned = until_answered(|| ctx.services.store.resign(&lander)).await;
-    result?;
-    resigned?;
+    let is_replaced = match &result {
+        Err(LandError::Replaced) => true,
+        Err(LandError::Store(StoreError::Fenced(_))) => ctx.repository.hub.is_some(),
+        _ => false,
+    };
+    if is_replaced || result.is_err() || train.gives_up() {
+        let resigned = until_answered(|| ctx.services.store.resign(&lander)).await;
+        if is_replaced {
+            resigned?;
+            return Ok(Round { held_elsewhere: true, ..Round::default() });
+        }
+        result?;
+        resigned?;
+    }
     let waiting = train.waiting.into_iter().map(|(task, wait)| (task, wait.why)).collect();
     let is_troubled = ctx.memory.train.ledger().is_paused();
-    Ok(Round { waiting, is_troubled, held_elsewhere: false })
+    let away = ctx.memory.train.hub_away_for();
+    let patience = ctx.settings.config.hub_patience.unwrap_or(Duration::MAX);
+    let waits_for_hub = !away.is_zero() && away < patience;
+    Ok(Round { waiting, is_troubled, held_elsewhere: false, waits_for_hub })
 }
 
 /// What cars wait for: in words, and its kind.
@@ -164,6 +191,12 @@ pub(super) struct Train {
     picture: Picture,
     /// With `land.push`: the remote, and its target when last fetched.
     pub(super) remote: Option<(String, Option<Oid>)>,
+    /// With a hub: its target when last read, after the train was taken there.
+    pub(super) hub_tip: Option<Option<Oid>>,
+    /// With a hub: last commits of cars whose work is here.
+    pub(super) here: HashSet<Oid>,
+    /// With a hub: pushes in a row without an answer.
+    pub(super) unanswered: u32,
     /// Cars that were checked and may land.
     pub(super) fit: HashSet<Approval>,
     /// Git errors in a row that no `git gc` explains.
@@ -177,7 +210,7 @@ pub(super) struct Train {
 /// What candidates are built on, and from where the target moves.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
-    /// The exact tip of the branch; `None` if it does not exist.
+    /// The exact tip of the branch, here or at the hub; `None` if it does not exist.
     pub(super) local: Option<Oid>,
     /// What to build on: the branch, or remote commits that it does not have yet.
     pub(super) tip: Option<Oid>,
@@ -223,6 +256,20 @@ impl Train {
                         true
                     }
                     Ok(Went::Nowhere) => false,
+                    // A hub that is away is waited for, like one that refuses.
+                    Err(LandError::Git(error @ (GitError::HubAway { .. } | GitError::NoAnswer { .. }))) => {
+                        self.ctx.memory.train.hub_is_away();
+                        self.hub_tip = None;
+                        let why = format!("could not {}", self.ctx.settings.redact(&with_causes(&error)));
+                        self.nobody_moves(why).await?;
+                        false
+                    }
+                    Err(LandError::Hub(why)) => {
+                        self.hub_tip = None;
+                        let why = self.ctx.settings.redact(&why);
+                        self.nobody_moves(why).await?;
+                        false
+                    }
                     Err(LandError::Git(error)) if self.gets_up(&error, &gc).await? => true,
                     // An error of git is no car's fault: cars keep their places and show what they wait for.
                     Err(LandError::Git(error)) => {
@@ -257,6 +304,7 @@ impl Train {
                 Ok(()) = self.stop.changed() => {}
                 () = tokio::time::sleep(timer) => {
                     self.waiting.retain(|_, wait| wait.since.elapsed() < LOOK_AGAIN);
+                    self.hub_tip = None;
                     self.is_stale.store(true, Ordering::Relaxed);
                     look = true;
                 }
@@ -323,6 +371,12 @@ impl Train {
         if self.stumbles > MOST_STUMBLES {
             return Ok(false);
         }
+        if self.ctx.repository.hub.is_some() {
+            // What is missing here may be at the hub: it is fetched again.
+            self.here.clear();
+            self.load_cars().await?;
+            return Ok(true);
+        }
         let needed = self.cars.iter().flat_map(|car| [&car.request.base, &car.request.head]);
         let needed: Vec<Oid> = needed.cloned().collect();
         let gone = match self.ctx.blocking(move |ctx| ctx.repository.work.missing(&needed)).await {
@@ -356,8 +410,15 @@ impl Train {
     /// Finishes moves that checkouts have not followed yet, and checks whether the target still contains what landed on
     /// it. Returns the result of the step unless all is well.
     async fn is_held_up(&mut self, local: Option<&Oid>) -> Result<Option<Went>, LandError> {
-        let looked =
-            self.ctx.blocking(|ctx| unfinished::finish(&ctx.repository.repo, &ctx.repository.work)).await?;
+        // With a hub, checkouts follow by themselves.
+        let looked = match &self.ctx.repository.hub {
+            Some(_) => unfinished::Looked::default(),
+            None => {
+                self.ctx
+                    .blocking(|ctx| unfinished::finish(&ctx.repository.repo, &ctx.repository.work))
+                    .await?
+            }
+        };
         for (checkout, kept) in &looked.finished {
             let at = checkout.display();
             self.ctx.say(format!("the checkout at {at} follows {} again", self.ctx.repository.target));
@@ -373,7 +434,8 @@ impl Train {
         let standing = self
             .ctx
             .blocking(move |ctx| {
-                target::look(&ctx.repository.repo, &ctx.repository.work, &target, local.as_ref())
+                let hub = ctx.repository.hub.as_ref().map(Hub::name);
+                target::look(&ctx.repository.repo, &ctx.repository.work, &target, local.as_ref(), hub)
             })
             .await?;
         let TargetStanding::Lost { stopped, is_news } = standing else { return Ok(None) };
@@ -444,6 +506,9 @@ impl Train {
         }
         if self.cars.is_empty() {
             return Ok(Went::Nowhere);
+        }
+        if self.fetch_cars().await? {
+            return Ok(Went::On);
         }
         if self.refuse_unfit().await? {
             self.load_cars().await?;
@@ -565,11 +630,15 @@ impl Train {
         self.retiring.spawn(async move {
             ctx.clone().retire(&task, RetireMode::Landed).await;
             crate::keeping::let_go(&ctx, &task, Landed::Car(Box::new(car))).await;
+            super::at_hub::forget_work(&ctx, task).await;
         });
     }
 
     /// The tip of the target branch, and what to build on.
-    pub(super) async fn ground(&self) -> Result<Ground, LandError> {
+    pub(super) async fn ground(&mut self) -> Result<Ground, LandError> {
+        if let Some(hub) = self.ctx.repository.hub.clone() {
+            return self.ground_at(hub).await;
+        }
         let target = self.ctx.repository.target.clone();
         let found = self.ctx.blocking(move |ctx| {
             let local = ctx.repository.repo.read_ref(&format!("refs/heads/{target}"))?;

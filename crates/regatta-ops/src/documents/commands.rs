@@ -70,6 +70,8 @@ impl ErrorDocument {
 /// `status` without an id.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HealthDocument {
+    /// With a hub: why the target here does not have what landed there.
+    pub behind: Option<String>,
     /// The number of tasks by state.
     pub counts: BTreeMap<StateName, u64>,
     /// The daemon that serves the main queue, if one is running.

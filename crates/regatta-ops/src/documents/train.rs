@@ -11,6 +11,8 @@ use serde::Serialize;
 /// The train, as in `land status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrainDocument {
+    /// With a hub: why the branch here does not have what landed there.
+    pub behind: Option<String>,
     /// The cars that wait to land, in order.
     pub cars: Vec<CarDocument>,
     /// The command that every candidate has to pass.

@@ -3,6 +3,9 @@
 use regatta_core::oid::Oid;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::train::{Car, CarStep};
+use regatta_engine::engine::EngineError;
+use regatta_engine::hub::Hub;
+use regatta_engine::landing::local::{self, Behind};
 use regatta_engine::landing::order::{Deps, in_order};
 use regatta_engine::landing::picture::{TestNow, under_test};
 use regatta_engine::landing::target::{self, Stopped};
@@ -38,6 +41,29 @@ pub struct Picture {
     pub landed: Vec<TaskBrief>,
     /// Why nothing lands until a person decides.
     pub stopped: Option<Stopped>,
+    /// With a hub: why the branch here does not have what landed there.
+    pub behind: Option<Behind>,
+}
+
+/// The hub at which work lands, if there is one.
+pub fn hub(project: &Project) -> Result<Option<Hub>, Refusal> {
+    let shared = !project.store_url.starts_with("sqlite:");
+    let found = Hub::find(&project.repo, &project.work()?, &project.config, shared);
+    Ok(found.map_err(EngineError::from)?)
+}
+
+/// Whether work lands at a hub. One that cannot be used is reported by what uses it.
+pub fn is_at_hub(project: &Project) -> bool {
+    hub(project).is_ok_and(|hub| hub.is_some())
+}
+
+/// With a hub: why the branch here does not have what landed there, as far as this machine knows.
+pub fn behind(project: &Project) -> Result<Option<Behind>, Refusal> {
+    let Ok(target) = project.target() else { return Ok(None) };
+    if !project.has_store() || !is_at_hub(project) {
+        return Ok(None);
+    }
+    Ok(local::behind(&project.repo, &project.work()?, &target)?)
 }
 
 /// Reads the train.
@@ -58,16 +84,21 @@ pub async fn picture(project: &Project) -> Result<Picture, Refusal> {
         landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
         landed.truncate(RECENT);
     }
-    let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().clone());
+    let mut tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().clone());
+    if project.has_store() && is_at_hub(project) {
+        tip = local::seen_at_hub(&project.repo, &target)?.or(tip);
+    }
     let stopped = target::stopped(&project.repo.state_dir, &target);
-    Ok(Picture { target, tip, cars, tests, landed, stopped })
+    let behind = behind(project)?;
+    Ok(Picture { target, tip, cars, tests, landed, stopped, behind })
 }
 
 /// The same as a document.
 pub async fn train(project: &Project) -> Result<TrainDocument, Refusal> {
-    let Picture { target, tip, cars, tests, landed, stopped } = picture(project).await?;
+    let Picture { target, tip, cars, tests, landed, stopped, behind } = picture(project).await?;
     let land = &project.config.land;
     Ok(TrainDocument {
+        behind: behind.map(|behind| behind.why),
         cars: cars.iter().map(|shown| car(shown, &tests)).collect(),
         gate: land.test_command.clone(),
         landed: landed.iter().map(landed_document).collect(),

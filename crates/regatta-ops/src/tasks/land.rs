@@ -13,6 +13,7 @@ use regatta_core::verdict::Verdict;
 use regatta_engine::clock;
 use regatta_engine::engine::Ended;
 use regatta_engine::git::Oid;
+use regatta_engine::hub::{Answer, Move, names};
 use regatta_engine::landing::boarding::{self, Boarded, Passenger};
 use regatta_engine::landing::on_request::land_now;
 use regatta_engine::landing::target::{self, Stopped};
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 
 use super::{Changed, Changes, Did, unfit};
 use crate::assemble::assemble;
+use crate::look::train::{hub, is_at_hub};
 use crate::operator::{Operator, Selection, dependencies_first};
 use crate::project::Project;
 use crate::refusal::{Refusal, RefusalKind};
@@ -113,7 +115,7 @@ impl Project {
     /// Accepts the target as the user left it, after it lost work that had landed.
     pub fn resume_landing(&self) -> Result<Resumed, Refusal> {
         let branch = self.target()?;
-        let Some((stopped, tip)) = target::resume(&self.repo, &branch)? else {
+        let Some((stopped, tip)) = target::resume(&self.repo, &branch, is_at_hub(self))? else {
             let refusal = Refusal::refused(format!("there is no branch {branch} to land on"));
             return Err(
                 refusal.hinted("`regatta land status` says where it was; `git branch` brings it back")
@@ -196,6 +198,7 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
         return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land")));
     };
     let head = boarded(project, task, made, (&base, head))?;
+    offer(project, id, made.n, &head)?;
     let request = request(project, task, made, (base, head))?;
     let operation = Operation::Land { by: operator.by.clone(), attempt: made.n, request };
     match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
@@ -242,6 +245,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
     };
     let accepted_by = Some(operator.by.clone());
     let attempt = made.n;
+    offer(project, id, attempt, &work.1)?;
     let request = LandRequest { checked: false, accepted_by, ..request(project, task, &made, work)? };
     let operation = Operation::Accept { by: operator.by.clone(), attempt, request };
     match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
@@ -268,6 +272,22 @@ fn boarded(
         Boarded::Unfit(why) => Err(Refusal::refused(format!("{id}: {why}")).hinted(format!(
             "`regatta diff {id}` shows what it made; `regatta send {id} TEXT` asks for other work"
         ))),
+    }
+}
+
+/// With a hub: makes sure that every machine can get this work, whichever lands it.
+fn offer(project: &Project, id: &TaskId, attempt: u32, head: &Oid) -> Result<(), Refusal> {
+    let Some(hub) = hub(project)? else { return Ok(()) };
+    if hub.read_below(&names::work_of(id))?.values().any(|there| there == head) {
+        return Ok(());
+    }
+    match hub.push(&[Move::create(names::boarded(id, attempt, head), head.clone())], false)? {
+        Answer::Done => Ok(()),
+        Answer::Stale(names) => Err(Refusal::new(
+            RefusalKind::Git,
+            format!("the hub {} has another commit as {}", hub.name(), names.join(", ")),
+        )),
+        Answer::Refused(why) | Answer::Unknown(why) => Err(Refusal::new(RefusalKind::Git, why)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The train: a target that lost landed work, and checkouts that did not fully follow it.
 
 use regatta_engine::landing::{target, unfinished};
+use regatta_ops::look::train::behind;
 
 use super::Finding;
 use crate::project::Project;
@@ -13,6 +14,11 @@ pub(super) fn look(project: &Project, fix: bool) -> Vec<Finding> {
             Finding::warning("train", stopped.why)
                 .hinted("restore the branch, or accept it as it is: regatta land resume"),
         );
+    }
+    match behind(project) {
+        Ok(Some(behind)) => found.push(Finding::warning("branch", behind.why).hinted(&behind.hint)),
+        Ok(None) => {}
+        Err(error) => found.push(Finding::from_error("branch", error)),
     }
     let moves = match unfinished::unfinished(&project.repo.state_dir) {
         Ok(moves) => moves,

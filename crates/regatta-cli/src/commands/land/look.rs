@@ -62,7 +62,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         ui.document(&train(&project).await?);
         return Ok(Exit::Ok);
     }
-    let Picture { target, tip, cars, tests, landed, stopped } = picture(&project).await?;
+    let Picture { target, tip, cars, tests, landed, stopped, behind } = picture(&project).await?;
     let land = &project.config.land;
     let now = clock::now();
     let gate = land.test_command.as_ref().map_or_else(
@@ -75,6 +75,9 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if let Some(stopped) = &stopped {
         let since = format!("stopped {}: {}", ago(stopped.at, now), clean_line(&stopped.why));
         ui.line(ui.paint(Style::Wait, &since));
+    }
+    if let Some(behind) = &behind {
+        ui.line(ui.paint(Style::Wait, &clean_line(&behind.why)));
     }
     let rows: Vec<Vec<String>> =
         cars.iter().enumerate().map(|(n, shown)| row(n, shown, &tests, now)).collect();
