@@ -38,6 +38,9 @@ pub struct Attempt {
     /// True if its conversation must not be resumed because a user asked for a new one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub conversation_over: bool,
+    /// Where it ran, if machines share the store: what it left on disk is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The lane it worked in.
     #[serde(default)]
     pub lane: Option<PathBuf>,
@@ -106,6 +109,15 @@ pub struct Attempt {
     pub judged: Option<Edition>,
 }
 
+/// A clone on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The machine's name, for display.
+    pub node: String,
+    /// The clone, as its engines' sessions name it.
+    pub id: String,
+}
+
 impl Attempt {
     /// What the attempt says about its work, for the message of a commit. Empty if the work did not pass: then the
     /// summary says why, not what it does.
@@ -125,6 +137,7 @@ impl Attempt {
             tier: None,
             session: None,
             conversation_over: false,
+            place: None,
             lane: None,
             log: None,
             base: None,

@@ -39,6 +39,7 @@ pub mod profiles;
 pub mod radar;
 mod records;
 pub mod redact;
+pub mod remote_logs;
 pub mod run;
 pub mod sandbox;
 pub mod scratch;

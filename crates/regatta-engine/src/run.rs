@@ -32,7 +32,7 @@ use crate::session::{
     answer, forget_leave, is_judged_by_beats, is_over, keep_alive, leave, silence, start_lease, this_engine,
 };
 use crate::worker::{self, Stop};
-use crate::{clock, crew, failpoint, home, keeping, lease, leftovers, sandbox};
+use crate::{clock, crew, failpoint, home, keeping, lease, leftovers, remote_logs, sandbox};
 
 /// What to run.
 pub struct RunRequest {
@@ -119,6 +119,8 @@ where
     let say = move |text| told.say(text);
     let session = ctx.services.session.clone();
     let beats = tokio::spawn(keep_alive(store.clone(), session, leased.clone(), ended, cut, say));
+    // Ends with this session.
+    let _logs = leased.is_some().then(|| AbortOnDrop(tokio::spawn(remote_logs::serve(ctx.clone()))));
     let result = tokio::select! {
         result = work(cut_off.clone()) => result,
         // It may hang in a call to the store that will never be answered.
@@ -146,6 +148,15 @@ where
         }
     }
     result
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Why this session was lost, some time after that: what could end by itself has ended by then.

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use regatta_core::attempt::Place;
 use regatta_core::hex::hex;
 use regatta_core::session::SessionKind;
 use regatta_store::{Beat, DocumentWrite, NodeInfo, SessionId, SessionInfo, Store, StoreError};
@@ -156,6 +157,11 @@ pub(crate) fn this_engine(kind: SessionKind, what: &str, is_shared: bool) -> std
         return Ok(node);
     }
     Ok(NodeInfo { place: PLACE.get().cloned(), lease_ms: Some(millis(timing(true).judge)), ..node })
+}
+
+/// The clone that this process works in, if machines share its store.
+pub fn place() -> Option<Place> {
+    PLACE.get().map(|id| Place { node: node_name(), id: id.clone() })
 }
 
 /// The process that opened a session.

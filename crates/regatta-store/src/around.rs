@@ -187,6 +187,10 @@ impl<L: Layer> Store for L {
         self.pass("last_seq", || self.inner().last_seq()).await
     }
 
+    async fn subscribe_documents(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
+        self.pass("subscribe_documents", || self.inner().subscribe_documents()).await
+    }
+
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
         self.pass("subscribe", || self.inner().subscribe()).await
     }

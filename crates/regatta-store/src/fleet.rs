@@ -18,6 +18,17 @@ pub const MAX_DOCUMENT_NAME: usize = 256;
 /// What a running engine says of itself, by its session. It changes often and wakes nobody.
 pub const STATUS: &str = "status";
 
+/// A request for a log that another machine has, and its pieces. They wake only those who wait for such documents.
+pub const LOG_REQUEST: &str = "log-request";
+/// See [`LOG_REQUEST`].
+pub const LOG_PIECE: &str = "log-piece";
+
+/// Whether a document of this kind concerns nobody who waits for changes of the store in general.
+#[cfg(feature = "postgres")]
+pub(crate) fn is_aside(kind: &str) -> bool {
+    matches!(kind, STATUS | LOG_REQUEST | LOG_PIECE)
+}
+
 /// What machines need from a database.
 #[async_trait]
 pub trait Fleet: Send + Sync {

@@ -242,10 +242,16 @@ pub trait Store: Crew + Fleet {
     /// The `seq` of the last event, or zero: reading from here shows only new events.
     async fn last_seq(&self) -> Result<u64>;
 
-    /// Wakes whenever something may have changed, by this process or another. Only a hint, and several changes may
+    /// Wakes whenever something may have changed, by this process or another, except for requests for logs. Only a hint, and several changes may
     /// cause one wake-up: read the store to learn what changed. [`renew`](Self::renew), [`elect`](Self::elect) and
     /// [`resign`](Self::resign) wake nobody in the process that called them.
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>>;
+
+    /// Wakes whenever a document other than a status may have changed. Only a hint, as above; a store that cannot tell
+    /// wakes on every change.
+    async fn subscribe_documents(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
+        self.subscribe().await
+    }
 
     // ── The train ───────────────────────────────────────────────────────────────────────────────────────────
 

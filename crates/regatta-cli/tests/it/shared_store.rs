@@ -86,7 +86,7 @@ fn an_engine_in_another_clone_is_refused_and_commands_are_not() {
 
 fn without_machine(text: &str) -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    text.replace(&format!(" on {}:", name.trim()), " on MACHINE:")
+    text.replace(&format!(" on {}", name.trim()), " on MACHINE")
 }
 
 #[test]
@@ -159,4 +159,41 @@ fn a_sink_is_notified_once_by_all_engines_and_the_next_one_goes_on() {
     world.run(&plan("c"), &[]).exited(0);
     assert_eq!(hook.told(), ["landed a", "landed b", "landed c"]);
     assert!(!world.state_dir().join("notify").exists(), "the position is in the store");
+}
+
+#[test]
+fn a_log_is_followed_and_read_from_another_clone() {
+    let (one, two) = (world("logs"), world("logs"));
+    let daemon = one.daemon();
+    let barrier = one.barrier("work");
+    let plan = one.plan(&format!(
+        "  - id: long\n    agent: sh\n    prompt: |\n      echo first; echo wrong >&2\n      {}\n      seq 1 200000; printf 'a\\000b\\377\\n'; echo last\n",
+        barrier.script()
+    ));
+    one.enqueue(&plan);
+    barrier.arrived();
+    let mut followed = two.begin(["logs", "-f", "long"]);
+    assert_eq!(followed.wait_line("first"), "first");
+    barrier.open();
+    let (lines, code) = followed.rest();
+    // The two lines of its standard error come first.
+    assert_eq!((code, lines.len()), (0, 2 + 200_000 + 2));
+    assert_eq!(lines.last().map(String::as_str), Some("last"));
+
+    let raw = |world: &World| {
+        let output = world.command(world.root(), ["logs", "--raw", "long"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    assert!(raw(&one) == raw(&two), "they differ");
+    assert!(is_empty(&two.state_dir().join("elsewhere")), "copies are removed");
+
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+    let refused = two.regatta(["logs", "long"]).exited(4);
+    insta::assert_snapshot!(without_machine(&refused.stderr), @"
+    error: the log of attempt 1 of long is on MACHINE: no engine runs there now
+    hint: `regatta daemon` on MACHINE answers for it; `regatta logs long` on MACHINE shows it too
+    ");
+    one.regatta(["logs", "long", "-n", "1"]).exited(0);
 }

@@ -18,6 +18,7 @@ use crate::landing::candidate::{Combined, combine, with_marks};
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
 use crate::records::Records;
+use crate::session;
 
 /// Work, and the target commit it did not merge with.
 struct Bounced {
@@ -118,6 +119,7 @@ impl Worker {
         for marker in gather::marker_files(&lane.path, task.as_str()) {
             let _ = std::fs::remove_file(marker);
         }
+        self.record.place = session::place();
         self.record.lane = Some(lane.path.clone());
         self.record.log = Some(stdout);
         self.record.base = Some(lane.base.clone());

@@ -5,17 +5,21 @@
 mod back;
 mod told;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use regatta_core::attempt::Attempt;
+use regatta_core::attempt::{Attempt, Place};
 use regatta_core::config::AgentKind;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::counted;
 use regatta_engine::process::{Line, Tail};
+use regatta_engine::remote_logs::{Mirror, NotServed};
+use regatta_engine::session;
 use regatta_store::{Store, TaskRecord};
 
 pub use told::{LogHeading, Told, ToldKind};
@@ -25,7 +29,7 @@ use super::tasks::why;
 use crate::changes::StoreChanges;
 use crate::operator::Operator;
 use crate::project::{Project, find_task};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::secrets::redactor;
 use back::Back;
 
@@ -116,7 +120,8 @@ impl Project {
         let base = request.log_dir.clone().unwrap_or_else(|| self.repo.state_dir.join("logs"));
         let logs = base.join(task.spec.id.as_str());
         let id = task.spec.id.clone();
-        let mut reader = Reader { project: self, store, task: id, logs, request, view, seen: 0 };
+        let mirrors = BTreeMap::new();
+        let mut reader = Reader { project: self, store, task: id, logs, request, view, seen: 0, mirrors };
         let wanted = request.attempt.unwrap_or(task.attempts);
         if request.follow {
             reader.follow(wanted.max(1)).await
@@ -138,6 +143,8 @@ struct Reader<'a> {
     view: &'a mut dyn LogView,
     /// The last event passed on.
     seen: u64,
+    /// Copies of logs that other machines have, by attempt.
+    mirrors: BTreeMap<u32, Mirror>,
 }
 
 impl Reader<'_> {
@@ -186,9 +193,15 @@ impl Reader<'_> {
         let attempts = self.store.attempts(&self.task).await?;
         let prompts = self.store.prompts(&self.task).await?;
         let redactor = redactor(&self.project.config);
-        let mut is_empty = true;
+        let (mut is_empty, mut missing) = (true, None);
         for (place, attempt) in attempts.iter().enumerate() {
-            let log = self.log(attempt.n).await?;
+            let log = match self.log(attempt.n).await {
+                Err(refusal) if refusal.kind == RefusalKind::NotFound => {
+                    missing.get_or_insert(refusal);
+                    continue;
+                }
+                log => log?,
+            };
             if !log.path.exists() {
                 continue;
             }
@@ -203,7 +216,12 @@ impl Reader<'_> {
             self.drain(&mut open_at(&log.path, 0)?, &log.path)?;
             self.end(&log, false).await?;
         }
-        if is_empty { self.once(task, task.attempts).await } else { Ok(()) }
+        match missing {
+            // What there is was shown first.
+            Some(refusal) => Err(refusal),
+            None if is_empty => self.once(task, task.attempts).await,
+            None => Ok(()),
+        }
     }
 
     /// Attempt after attempt while they grow, until no more output can come without a user's action.
@@ -232,7 +250,12 @@ impl Reader<'_> {
                     self.view.waits(&waiting);
                 }
                 told = Some(waiting);
-                changes.next().await?;
+                if self.mirrors.contains_key(&n) {
+                    // Its first output is no change of the store.
+                    changes.next_within(LOOK).await?;
+                } else {
+                    changes.next().await?;
+                }
             }
         }
     }
@@ -267,6 +290,7 @@ impl Reader<'_> {
             let over = is_over(&self.store.task(&self.task).await?, n);
             self.events(n, !first).await?;
             if over {
+                self.finish(n).await?;
                 self.drain(&mut tail, &log.path)?;
                 let has_stderr = stderr.is_some();
                 if let Some(mut stderr) = stderr {
@@ -360,11 +384,19 @@ impl Reader<'_> {
     }
 
     /// The attempt's log: where it was recorded, unless the request names another directory.
-    async fn log(&self, n: u32) -> Result<AttemptLog, Refusal> {
+    async fn log(&mut self, n: u32) -> Result<AttemptLog, Refusal> {
         let attempt = self.store.attempts(&self.task).await?.into_iter().find(|attempt| attempt.n == n);
         let agent = attempt.as_ref().and_then(|attempt| self.project.config.agents.get(&attempt.agent));
         let kind = agent.map_or(AgentKind::Command, |agent| agent.kind);
         let usual = self.logs.join(format!("{n}.jsonl"));
+        let place = attempt.as_ref().and_then(|attempt| attempt.place.as_ref());
+        if let Some(place) = place.filter(|_| self.request.log_dir.is_none())
+            && session::place().is_none_or(|here| here.id != place.id)
+        {
+            let lane = attempt.as_ref().and_then(|attempt| attempt.lane.clone());
+            let path = self.copied(n, place).await?;
+            return Ok(AttemptLog { attempt: n, kind, lane, path });
+        }
         let (lane, recorded) = attempt.map_or((None, None), |attempt| (attempt.lane, attempt.log));
         // A project that was moved took its logs along.
         let recorded =
@@ -372,6 +404,56 @@ impl Reader<'_> {
         Ok(AttemptLog { attempt: n, kind, lane, path: recorded.unwrap_or(usual) })
     }
 }
+
+impl Reader<'_> {
+    /// A copy of a log that another machine has: all of it, or growing if it is followed.
+    async fn copied(&mut self, n: u32, place: &Place) -> Result<PathBuf, Refusal> {
+        if !self.mirrors.contains_key(&n) {
+            self.project.make_state_dir()?;
+            let refused = |error| not_served(&self.task, n, place, &error);
+            let state_dir = &self.project.repo.state_dir;
+            let started = Mirror::start(&self.store, place, &self.task, n, state_dir).await;
+            let mut mirror = started.map_err(refused)?;
+            if self.request.follow {
+                mirror.begin().await.map_err(refused)?;
+            } else {
+                mirror.finish().await.map_err(refused)?;
+            }
+            self.mirrors.insert(n, mirror);
+        }
+        Ok(self.mirrors[&n].path().to_owned())
+    }
+
+    /// Copies the rest of a log that another machine has.
+    async fn finish(&mut self, n: u32) -> Result<(), Refusal> {
+        let Some(mirror) = self.mirrors.get_mut(&n) else { return Ok(()) };
+        let finished = mirror.finish().await;
+        finished.map_err(|error| {
+            Refusal::not_found(format!(
+                "the rest of the log of attempt {n} of {} is missing: {error}",
+                self.task
+            ))
+            .hinted(format!("`regatta logs {} --attempt {n}` asks for it again", self.task))
+        })
+    }
+}
+
+/// Why the log of an attempt that ran elsewhere cannot be shown.
+fn not_served(task: &TaskId, n: u32, place: &Place, error: &NotServed) -> Refusal {
+    let node = &place.node;
+    let refusal = Refusal::not_found(format!("the log of attempt {n} of {task} is on {node}: {error}"));
+    match error {
+        NotServed::NoEngine | NotServed::Silent => refusal.hinted(format!(
+            "`regatta daemon` on {node} answers for it; `regatta logs {task}` on {node} shows it too"
+        )),
+        NotServed::Io { .. } | NotServed::Store(_) => {
+            refusal.hinted("`regatta doctor` checks the store and the disk")
+        }
+    }
+}
+
+/// How often to look for a log that another machine has just begun.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// More lines of a log; never returns without a log.
 async fn next_lines(tail: Option<&mut Tail>) -> io::Result<Vec<Line>> {

@@ -2,7 +2,7 @@
 
 use super::Fixture;
 use super::node::{Node, at};
-use crate::{Document, DocumentWrite, MAX_DOCUMENT, Result, STATUS, Store, StoreError};
+use crate::{Document, DocumentWrite, LOG_PIECE, MAX_DOCUMENT, Result, STATUS, Store, StoreError};
 
 async fn put(store: &dyn Store, write: DocumentWrite) -> Result<u64> {
     store.put_document(&write, at(1)).await
@@ -98,6 +98,11 @@ pub async fn a_document_wakes_others_unless_it_is_a_status(fixture: &dyn Fixture
         if reader.document("order", "n1").await.unwrap().is_some() {
             break;
         }
+    }
+    let mut documents = reader.subscribe_documents().await.unwrap();
+    put(writer.as_ref(), DocumentWrite::new(LOG_PIECE, "r1/1", "line")).await.unwrap();
+    while reader.document(LOG_PIECE, "r1/1").await.unwrap().is_none() {
+        documents.changed().await.unwrap();
     }
     put(writer.as_ref(), DocumentWrite::new(STATUS, "s1", "idle")).await.unwrap();
     assert_eq!(reader.document(STATUS, "s1").await.unwrap().unwrap().body, "idle");

@@ -21,8 +21,38 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The pause before the listener connects again.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// What an announcement is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Anything that engines look at.
+    General,
+    /// Documents.
+    Documents,
+    Both,
+}
+
+impl News {
+    fn mark(self) -> &'static str {
+        match self {
+            News::General => "g",
+            News::Documents => "d",
+            News::Both => "b",
+        }
+    }
+
+    /// What an announcement of another handle is about; one of another version may be about anything.
+    fn of(mark: &str) -> Self {
+        match mark {
+            "g" => News::General,
+            "d" => News::Documents,
+            _ => News::Both,
+        }
+    }
+}
+
 pub(super) struct Bell {
     changed: watch::Sender<u64>,
+    documents: watch::Sender<u64>,
     schema: String,
     /// Signs announcements, so that this handle is not woken by its own.
     name: String,
@@ -36,6 +66,7 @@ impl Bell {
     pub(super) fn new(schema: &str) -> Arc<Self> {
         Arc::new(Self {
             changed: watch::Sender::new(0),
+            documents: watch::Sender::new(0),
             schema: schema.to_owned(),
             name: random_hex(),
             last: Mutex::new(None),
@@ -44,9 +75,14 @@ impl Bell {
         })
     }
 
-    /// Wakes everyone who waits in this process.
-    pub(super) fn wake(&self) {
-        self.changed.send_modify(|n| *n += 1);
+    /// Wakes everyone in this process who waits for such news.
+    pub(super) fn wake(&self, news: News) {
+        if news != News::Documents {
+            self.changed.send_modify(|n| *n += 1);
+        }
+        if news != News::General {
+            self.documents.send_modify(|n| *n += 1);
+        }
     }
 
     /// Whether the last announcement is long enough ago. If so, the caller sends the next one.
@@ -60,8 +96,8 @@ impl Bell {
     }
 
     /// The statement that wakes all other handles.
-    pub(super) fn announcement(&self) -> String {
-        format!("notify {}, '{}'", self.schema, self.name)
+    pub(super) fn announcement(&self, news: News) -> String {
+        format!("notify {}, '{} {}'", self.schema, self.name, news.mark())
     }
 
     /// Announces a change once the pause is over, together with others.
@@ -76,7 +112,7 @@ impl Bell {
             bell.may_ring();
             let announced = async {
                 let db = pool.lease().await?;
-                db.keep(db.batch(&bell.announcement()).await)
+                db.keep(db.batch(&bell.announcement(News::Both)).await)
             };
             // Only a hint.
             let _missed = pool.within(announced).await;
@@ -85,11 +121,21 @@ impl Bell {
 
     /// Wakes on every change from now on.
     pub(super) fn subscribe(self: &Arc<Self>, pool: &Arc<Pool>) -> watch::Receiver<u64> {
+        self.listen(pool);
+        self.changed.subscribe()
+    }
+
+    /// Wakes on every change of a document from now on.
+    pub(super) fn subscribe_documents(self: &Arc<Self>, pool: &Arc<Pool>) -> watch::Receiver<u64> {
+        self.listen(pool);
+        self.documents.subscribe()
+    }
+
+    fn listen(self: &Arc<Self>, pool: &Arc<Pool>) {
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
         if listener.is_none() {
             *listener = Some(tokio::spawn(listen(Arc::clone(self), Arc::clone(pool))));
         }
-        self.changed.subscribe()
     }
 
     /// Ends the listener.
@@ -104,10 +150,11 @@ impl Bell {
 async fn listen(bell: Arc<Bell>, pool: Arc<Pool>) {
     loop {
         if let Ok((connection, mut announced)) = connect(&bell, &pool).await {
-            bell.wake();
-            while let Some(name) = announced.recv().await {
+            bell.wake(News::Both);
+            while let Some(announced) = announced.recv().await {
+                let (name, mark) = announced.split_once(' ').unwrap_or((&announced, ""));
                 if name != bell.name {
-                    bell.wake();
+                    bell.wake(News::of(mark));
                 }
             }
             drop(connection);

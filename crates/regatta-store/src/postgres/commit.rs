@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 
 use regatta_core::time::Timestamp;
 
+use super::bell::News;
 use super::connection::Query;
 use super::failure::STALE;
 use super::places::{self, counter, guard_name, is_of_task, place};
 use super::train::MOST_PASSES;
 use super::wire::{get_u64, maybe_texts, text, texts, values};
 use super::{PostgresStore, spending};
-use crate::fleet::STATUS;
+use crate::fleet::{STATUS, is_aside};
 use crate::rules::ledger::Committed;
 use crate::rules::plan::{Plan, Write};
 use crate::rules::record::{
@@ -36,7 +37,17 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
     // A process that takes a role or gives it back needs no wake-up for it.
     let wakes_itself =
         plan.writes.iter().any(|write| !is_quiet(&write.key) && !matches!(write.key, Key::Role(_)));
-    let announcement = (is_loud && store.bell.may_ring()).then(|| store.bell.announcement());
+    let has_documents = plan.writes.iter().any(|write| match &write.key {
+        Key::Document(kind, _) => kind != STATUS,
+        _ => false,
+    });
+    let news = match (is_loud, has_documents) {
+        (false, false) => None,
+        (false, true) => Some(News::Documents),
+        (true, false) => Some(News::General),
+        (true, true) => Some(News::Both),
+    };
+    let announcement = news.filter(|_| store.bell.may_ring()).map(|news| store.bell.announcement(news));
     let db = store.pool.lease().await?;
     let (answers, ended) = match db.exchange(BEGIN, &queries, "commit", announcement.as_deref()).await {
         Ok(answers) => answers,
@@ -61,9 +72,12 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
         }
     }
     if wakes_itself {
-        store.bell.wake();
+        store.bell.wake(News::General);
     }
-    if is_loud && announcement.is_none() {
+    if has_documents {
+        store.bell.wake(News::Documents);
+    }
+    if news.is_some() && announcement.is_none() {
         store.bell.ring_later(&store.pool);
     }
     committed
@@ -73,7 +87,7 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
 fn is_quiet(key: &Key) -> bool {
     match key {
         Key::Beat(_) => true,
-        Key::Document(kind, _) => kind == STATUS,
+        Key::Document(kind, _) => is_aside(kind),
         _ => false,
     }
 }

@@ -189,6 +189,10 @@ impl Store for PostgresStore {
         Ok(self.bell.subscribe(&self.pool))
     }
 
+    async fn subscribe_documents(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
+        Ok(self.bell.subscribe_documents(&self.pool))
+    }
+
     async fn elect(&self, role: &str, session: &SessionId) -> Result<Option<Lander>> {
         self.write(&rules::train::elect(role, session)).await
     }
