@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use regatta_engine::clock;
+use regatta_testkit::daemon::until;
 use regatta_testkit::postgres::Server;
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{Barrier, Running, World, task, text};
@@ -364,6 +365,106 @@ fn land_push_must_not_name_another_place_than_the_hub() {
     assert!(!world.repo().git_in(&origin, ["rev-parse", FENCE]).is_empty());
 }
 
+#[test]
+fn a_run_waits_for_a_hub_that_is_away() {
+    let mut world = World::new(REGATTA);
+    let gate = world.barrier("gate");
+    recorded_gate(&world, &gate.script());
+    let hub = hub_of(&mut world);
+    let mut run = world.start(&world.plan(&task("a", "", "echo a >a.txt")), &[]);
+    gate.arrived();
+    let away = world.outside("away.git");
+    fs::rename(&hub, &away).unwrap();
+    gate.open();
+    run.wait_line("waits to land: could not reach the hub");
+    fs::rename(&away, &hub).unwrap();
+    run.wait().exited(0);
+    assert_landed(&world, &hub, &["a"]);
+    assert_hub(&world, &hub, &["a"], &[]);
+    assert_eq!(world.repo().rev("main"), world.repo().git_in(&hub, ["rev-parse", "main"]));
+}
+
+#[test]
+fn a_lander_that_cannot_reach_the_hub_gives_up_the_train() {
+    let mut world = World::new(REGATTA);
+    let gate = world.barrier("gate");
+    recorded_gate(&world, &gate.script());
+    let hub = hub_of(&mut world);
+    world.env("REGATTA_TEST_FENCE_MS", "2000");
+    let run = world.start(&world.plan(&task("a", "", "echo a >a.txt")), &[]);
+    gate.arrived();
+    let holder = || -> Option<String> {
+        let sql = "select session from role where name = 'train:main'";
+        world.database().query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    assert!(holder().is_some());
+    let away = world.outside("away.git");
+    fs::rename(&hub, &away).unwrap();
+    gate.open();
+    until("the train is free", || holder().is_none().then_some(()));
+    fs::rename(&away, &hub).unwrap();
+    run.wait().exited(0);
+    assert_landed(&world, &hub, &["a"]);
+    assert_hub(&world, &hub, &["a"], &[]);
+    assert_ne!(fences(&world, &hub, "Term").last().map(String::as_str), Some("1"), "it was taken again");
+}
+
+#[test]
+fn a_target_that_lost_landed_work_at_the_hub_stops_the_train() {
+    let (world, hub) = with_hub();
+    let before = world.repo().rev("main");
+    world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
+    let at = world.repo().git_in(&hub, ["rev-parse", "main"]);
+    world.repo().git_in(&hub, ["update-ref", MAIN, &before]);
+    world.run(&world.plan(&task("b", "", "echo b >b.txt")), &[]);
+    world.assert_states(["a landed", "b landing"]);
+    let waits = text(&world.task("b")["reason"]).replace(shown(&hub), "HUB").replace(&at, "LANDED");
+    let waits = waits.replace(&at[..12], "LANDED").replace(&before[..12], "BEFORE");
+    insta::assert_snapshot!(waits, @"main at the hub HUB no longer has what landed on it: it was at LANDED and is at BEFORE without a; `regatta land resume` continues from there, `git push --force-with-lease HUB LANDED:main` brings it back");
+    world.regatta(["land", "resume"]).exited(0);
+    world.regatta(["land", "b"]).exited(0);
+    assert_landed(&world, &hub, &["b"]);
+    assert_eq!(world.repo().git_in(&hub, ["rev-parse", "main~1"]), before);
+    // Here the branch still has what the hub lost: that is for a person to decide.
+    assert_eq!(world.repo().rev("main"), at);
+    let status = world.regatta(["land", "status"]).exited(0).stdout;
+    assert!(status.contains("has commits that the hub"), "{status}");
+}
+
+#[test]
+fn the_train_stays_with_its_holder_and_the_branch_of_another_clone_follows() {
+    let mut world = World::new(REGATTA);
+    let agent = world.barrier("agent");
+    recorded_gate(&world, "");
+    let hub = hub_of(&mut world);
+    let other = world.outside("other");
+    world.repo().git(["clone", "--quiet", shown(&hub), shown(&other)]);
+    world.env("REGATTA_TRUST", "1");
+    world.env("REGATTA_STORE", format!("sqlite:{}", world.outside("shared.db").display()));
+    let last = format!("{}\necho b >b.txt", agent.script());
+    let plan = world.plan(&[task("a", "", "echo a >a.txt"), task("b", "deps: [a]", &last)].concat());
+    let run = world.start(&plan, &[]);
+    agent.arrived();
+    let has_followed = || {
+        let at = |dir: &Path| world.repo().git_in(dir, ["rev-parse", "main"]);
+        (at(&other) == at(&hub)).then_some(())
+    };
+    let daemon = world.begin_in(&other, ["daemon"]);
+    until("what landed before is here", has_followed);
+    assert!(other.join("a.txt").exists());
+    agent.open();
+    run.wait().exited(0);
+    assert_landed(&world, &hub, &["a", "b"]);
+    assert_hub(&world, &hub, &["a", "b"], &[]);
+    // Between the two landings the run kept the train, though the daemon was there.
+    assert_eq!(fences(&world, &hub, "Term"), ["1", "1", "1"]);
+    until("what landed elsewhere is here", has_followed);
+    until("the checkout has it too", || other.join("b.txt").exists().then_some(()));
+    assert_eq!(world.repo().git_in(&other, ["status", "--porcelain"]), "");
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
+
 /// A second clone of the hub that uses the same store.
 struct Clones {
     world: World,
@@ -444,6 +545,26 @@ fn replaced_at(place: &str) {
     assert_landed(world, hub, &["a", "b"]);
     assert_hub(world, hub, &["a", "b"], &[]);
     world.assert_sound();
+}
+
+/// The same with a successor that only knows that it hears nothing of the first one.
+#[test]
+fn a_lander_that_falls_silent_is_replaced_from_another_clone() {
+    let mut clones = Clones::with_work("silent");
+    clones.world.env("REGATTA_TEST_FENCE_MS", "2000");
+    let (first, barrier) = clones.land_until("gated");
+    first.signal("STOP");
+    let Clones { world, hub, other, .. } = &clones;
+    world.regatta_in(other, ["land", "a", "b"]).exited(0);
+    let then = world.repo().git_in(hub, ["rev-parse", "main"]);
+    first.signal("CONT");
+    barrier.open();
+    first.wait();
+    assert_eq!(world.repo().git_in(hub, ["rev-parse", "main"]), then);
+    assert_landed(world, hub, &["a", "b"]);
+    assert_hub(world, hub, &["a", "b"], &[]);
+    assert_eq!(fences(world, hub, "Term").first().map(String::as_str), Some("1"));
+    assert_eq!(fences(world, hub, "Term").last().map(String::as_str), Some("2"));
 }
 
 #[test]

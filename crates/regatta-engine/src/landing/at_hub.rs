@@ -160,12 +160,16 @@ impl Train {
             let why = format!("its commit {} is not at the hub", car.request.head.short());
             self.wait(std::slice::from_ref(car), &why.into()).await?;
         }
+        // Another process may have it.
+        self.lacks_work |= !waits.is_empty();
         Ok(!waits.is_empty())
     }
 
-    /// Whether this lander gives up a train that it could keep: it is being stopped, or the hub does not answer it.
+    /// Whether this lander gives up a train that it could keep: it is being stopped, the hub does not answer it, or it
+    /// lacks work that is not at the hub.
     pub(super) fn gives_up(&self) -> bool {
         self.ctx.repository.hub.is_none()
+            || self.lacks_work
             || self.stop.borrow().is_some()
             || self.ctx.memory.train.hub_away_for() >= session::lease()
     }

@@ -120,6 +120,13 @@ fn held(ctx: &Context, lander: &Lander) -> Option<HeldFence> {
     memory(ctx).clone().filter(|held| held.term == lander.term)
 }
 
+/// Records where this process has moved the fence.
+fn moved_to(ctx: &Context, hub: &Hub, next: HeldFence) {
+    // Otherwise it is fetched again, and nothing else.
+    let _ = hub.hold(&name(&ctx.repository.target), &next.at);
+    *memory(ctx) = Some(next);
+}
+
 /// Makes sure that the fence at the hub is this lander's, and reads the target after that.
 pub(super) fn take(ctx: &Context, hub: &Hub, lander: &Lander) -> Result<Taken, GitError> {
     let (work, target) = (&ctx.repository.work, &ctx.repository.target);
@@ -162,7 +169,7 @@ pub(super) fn take(ctx: &Context, hub: &Hub, lander: &Lander) -> Result<Taken, G
         let moving = Move { name: fence.clone(), from: now.cloned(), to: Some(at.clone()) };
         let next = HeldFence { term: lander.term, at, landing, is_in_doubt: false };
         match hub.push(&[moving], false)? {
-            Answer::Done => *memory(ctx) = Some(next),
+            Answer::Done => moved_to(ctx, hub, next),
             Answer::Stale(_) => {}
             Answer::Refused(text) | Answer::Unknown(text) => {
                 sent = Some(next);
@@ -177,9 +184,9 @@ pub(super) fn take(ctx: &Context, hub: &Hub, lander: &Lander) -> Result<Taken, G
 
 /// What the fence at the hub says; `None` if it is not a note of ours.
 fn note_at(work: &Work, at: &Oid) -> Result<Option<FenceNote>, GitError> {
-    let text = work.bare().args(["cat-file", "commit"]).arg(at).bytes()?;
-    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_NOTE)]).into_owned();
-    Ok(FenceNote::parse(&text))
+    let ran = work.bare().args(["cat-file", "commit"]).arg(at).run()?;
+    let text = String::from_utf8_lossy(&ran.stdout[..ran.stdout.len().min(MAX_NOTE)]).into_owned();
+    Ok(FenceNote::parse(&text).filter(|_| ran.code == Some(0)))
 }
 
 /// Moves the target at the hub to a candidate that was built on `from`, and the fence with it.
@@ -257,7 +264,7 @@ fn resolve(
     held: &HeldFence,
 ) -> Result<Landing, GitError> {
     if matches!(answer, Answer::Done) {
-        *memory(ctx) = Some(next);
+        moved_to(ctx, hub, next);
         return Ok(Landing::Done);
     }
     let is_answered = !matches!(answer, Answer::Unknown(_));
@@ -273,7 +280,7 @@ fn resolve(
     };
     let now = there.get(&fence.name);
     if now == Some(&next.at) {
-        *memory(ctx) = Some(next);
+        moved_to(ctx, hub, next);
         return Ok(Landing::Done);
     }
     if now != Some(&held.at) {

@@ -122,6 +122,7 @@ pub(crate) async fn round(
         hub_tip: None,
         here: HashSet::new(),
         unanswered: 0,
+        lacks_work: false,
         fit: HashSet::new(),
         stumbles: 0,
         met: BTreeSet::new(),
@@ -197,6 +198,8 @@ pub(super) struct Train {
     pub(super) here: HashSet<Oid>,
     /// With a hub: pushes in a row without an answer.
     pub(super) unanswered: u32,
+    /// With a hub: the work of a car is neither here nor there.
+    pub(super) lacks_work: bool,
     /// Cars that were checked and may land.
     pub(super) fit: HashSet<Approval>,
     /// Git errors in a row that no `git gc` explains.
