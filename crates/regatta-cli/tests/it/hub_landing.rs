@@ -312,7 +312,8 @@ fn a_checkout_in_the_way_holds_up_only_itself() {
     let hub = hub_of(&mut world);
     let before = world.repo().rev("main");
     world.repo().write("menu.txt", "salad\n");
-    let plan = world.plan(&[task("a", "", "echo stew >menu.txt"), task("b", "", "echo b >b.txt")].concat());
+    let both = [task("a", "", "echo stew >menu.txt"), task("b", "deps: [a]", "echo b >b.txt")];
+    let plan = world.plan(&both.concat());
     let ran = world.run(&plan, &[]).exited(0);
     assert_landed(&world, &hub, &["a", "b"]);
     assert!(ran.stderr.contains("main is behind the hub: the checkout at"), "{}", ran.stderr);
@@ -394,7 +395,7 @@ fn a_lander_that_cannot_reach_the_hub_gives_up_the_train() {
     let run = world.start(&world.plan(&task("a", "", "echo a >a.txt")), &[]);
     gate.arrived();
     let holder = || -> Option<String> {
-        let sql = "select session from role where name = 'train:main'";
+        let sql = "select session from role where role = 'train:main'";
         world.database().query_row(sql, [], |row| row.get(0)).unwrap()
     };
     assert!(holder().is_some());
@@ -493,13 +494,27 @@ impl Clones {
 
     /// Starts to land in the first clone, until this place is reached.
     fn land_until(&mut self, place: &str) -> (Running, Barrier) {
-        let barrier = self.world.barrier(place);
-        let path = self.world.outside(place);
+        let root = self.world.root().to_owned();
+        self.land_in_until(&root, place, place)
+    }
+
+    /// The same in one of the clones; the barrier gets this name.
+    fn land_in_until(&mut self, clone: &Path, place: &str, name: &str) -> (Running, Barrier) {
+        let barrier = self.world.barrier(name);
+        let path = self.world.outside(name);
         self.world.env("REGATTA_PAUSEPOINT", format!("{place}:{}", path.display()));
-        let lander = self.world.begin(["land", "a", "b"]);
+        let lander = self.world.begin_in(clone, ["land", "a", "b"]);
         self.world.env("REGATTA_PAUSEPOINT", "");
         barrier.arrived();
         (lander, barrier)
+    }
+
+    /// The lander at this barrier continues, and does not pause there again.
+    fn go_on(&self, barrier: &Barrier, name: &str) {
+        barrier.open();
+        for end in ["arrive", "leave"] {
+            fs::remove_file(self.world.outside(&format!("{name}.{end}"))).unwrap();
+        }
     }
 
     /// Ends the sessions of all landers, as another node does when it hears nothing of them.
@@ -534,17 +549,35 @@ fn replaced_at(place: &str) {
     let then = world.repo().git_in(hub, ["rev-parse", "main"]);
     let fence = world.repo().git_in(hub, ["rev-parse", FENCE]);
     first.signal("CONT");
-    barrier.open();
-    // It does not pause there again.
-    for end in ["arrive", "leave"] {
-        fs::remove_file(world.outside(&format!("{place}.{end}"))).unwrap();
-    }
+    clones.go_on(&barrier, place);
     let ran = first.wait();
     assert_eq!(world.repo().git_in(hub, ["rev-parse", "main"]), then, "{} {}", ran.stdout, ran.stderr);
     assert_eq!(world.repo().git_in(hub, ["rev-parse", FENCE]), fence, "{} {}", ran.stdout, ran.stderr);
     assert_landed(world, hub, &["a", "b"]);
     assert_hub(world, hub, &["a", "b"], &[]);
     world.assert_sound();
+}
+
+/// Taking the train alone is enough: the target is still where the first lander saw it.
+#[test]
+fn a_lander_whose_successor_has_not_landed_yet_lands_nothing() {
+    let mut clones = Clones::with_work("early");
+    let (first, barrier) = clones.land_until("gated");
+    first.signal("STOP");
+    clones.expire_landers();
+    let other = clones.other.clone();
+    let (second, next) = clones.land_in_until(&other, "gated", "second");
+    let Clones { world, hub, .. } = &clones;
+    let then = world.repo().git_in(hub, ["rev-parse", "main"]);
+    first.signal("CONT");
+    clones.go_on(&barrier, "gated");
+    let ran = first.wait();
+    assert_eq!(moves(hub, MAIN).len(), 1, "{} {}", ran.stdout, ran.stderr);
+    assert_eq!(world.repo().git_in(hub, ["rev-parse", "main"]), then);
+    clones.go_on(&next, "second");
+    second.wait().exited(0);
+    assert_landed(world, hub, &["a", "b"]);
+    assert_hub(world, hub, &["a", "b"], &[]);
 }
 
 /// The same with a successor that only knows that it hears nothing of the first one.
