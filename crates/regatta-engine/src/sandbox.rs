@@ -266,6 +266,8 @@ impl Context {
         if let Some(path) = self.services.store_url.strip_prefix("sqlite:") {
             records.extend(["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{path}{end}"))));
         }
+        let variable = |name: &str| std::env::var_os(name);
+        records.extend(regatta_store::credential_files(&self.services.store_url, variable));
         records.extend(self.settings.options.log_dir.clone());
         // A lock can be taken by anybody who can read its file.
         records.push(self.repository.holds());

@@ -12,6 +12,7 @@
 //!   users give in seconds. Timestamps are recorded for display, and returned in order for callers that own a clock.
 
 mod admission;
+mod credentials;
 mod crew;
 mod error;
 mod fleet;
@@ -47,6 +48,7 @@ use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
 pub use admission::*;
+pub use credentials::credential_files;
 pub use crew::*;
 pub use error::{Result, StoreError};
 pub use fleet::*;

@@ -6,7 +6,7 @@ use crate::writes::WritePath;
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
 use super::hub::HubAddress;
-use super::values::Config;
+use super::values::{Config, Origin};
 use super::{models, notify, profiles, roles, sandbox};
 
 /// Checks the values that came from a file, with their positions.
@@ -54,6 +54,12 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
         found.push(("lanes_root", Finding::Wrong(message, Some(hint))));
     }
     match store(&config.store) {
+        Store::Ours if config.origin("store") == Origin::File && has_password(&config.store) => {
+            let message = "`store` has a password, and this file is committed".to_owned();
+            let hint = "leave it out, and put it into ~/.pgpass or a file that $REGATTA_STORE_PASSWORD_FILE names; \
+                        or give the whole address in $REGATTA_STORE";
+            found.push(("store", Finding::Wrong(message, Some(hint.to_owned()))));
+        }
         Store::Ours => {}
         Store::Later(name) => {
             let message = format!("a store in {name} is not supported by this version yet");
@@ -94,6 +100,14 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
         found.push((key, Finding::Wrong(message, None)));
     }
     found
+}
+
+/// Whether an address has a password.
+fn has_password(address: &str) -> bool {
+    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+    let place = rest.split(['/', '?']).next().unwrap_or(rest);
+    let by_name = address.split(['?', '&']).skip(1).any(|parameter| parameter.starts_with("password="));
+    by_name || place.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
 enum Store {

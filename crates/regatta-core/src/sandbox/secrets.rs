@@ -16,7 +16,7 @@ const fn secret(path: &'static str, what: &'static str) -> Secret {
 }
 
 /// Everything hidden by default. Each entry can be shown again with `sandbox.show`.
-pub const SECRETS: [Secret; 29] = [
+pub const SECRETS: [Secret; 30] = [
     secret(".ssh", "SSH keys"),
     secret(".aws", "AWS credentials"),
     secret(".azure", "Azure credentials"),
@@ -45,6 +45,7 @@ pub const SECRETS: [Secret; 29] = [
     secret(".zsh_history", "shell history"),
     secret(".local/share/fish/fish_history", "shell history"),
     secret(".pgpass", "database passwords"),
+    secret(".postgresql", "PostgreSQL keys"),
     secret(".config/regatta", "Regatta's own settings"),
 ];
 

@@ -1,12 +1,13 @@
 //! The address of a store: `postgres://user@host/database?project=NAME`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{ChannelBinding, Host, SslMode, TargetSessionAttrs};
 
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, credentials};
 
 /// How long to wait for a server that does not answer.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -18,6 +19,17 @@ pub(super) struct Address {
     /// The schema of the project.
     pub(super) schema: String,
     pub(super) trust: Trust,
+    /// What this client shows the server.
+    pub(super) certificate: Option<Certificate>,
+    /// Whether the address itself says which channel binding it wants.
+    binds_as_given: bool,
+}
+
+/// A client's certificate and its key, as files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Certificate {
+    pub(super) chain: PathBuf,
+    pub(super) key: PathBuf,
 }
 
 /// What a server's certificate has to show.
@@ -32,30 +44,22 @@ pub(super) enum Trust {
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self> {
         let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
-        let (mut project, mut roots, mut checks_host) = (None, None, false);
+        let (mut project, mut roots, mut mode) = (None, None, None);
+        let (mut chain, mut key, mut binds_as_given) = (None, None, false);
         let mut others = Vec::new();
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            match (name, value) {
-                ("project", name) => project = Some(name.to_owned()),
-                ("sslrootcert", path) => roots = Some(PathBuf::from(decoded(path)?)),
-                ("sslmode", "verify-full") => {
-                    checks_host = true;
-                    others.push("sslmode=require");
+            match name {
+                "project" => project = Some(value.to_owned()),
+                "sslrootcert" => roots = Some(file(name, value)?),
+                "sslcert" => chain = Some(file(name, value)?),
+                "sslkey" => key = Some(file(name, value)?),
+                "sslmode" => mode = Some(Mode::parse(value)?),
+                _ => {
+                    binds_as_given |= name == "channel_binding";
+                    others.push(parameter);
                 }
-                ("sslmode", "disable" | "prefer" | "require") => others.push(parameter),
-                ("sslmode", mode) => {
-                    return Err(StoreError::Invalid(format!(
-                        "the store's address has sslmode={mode}; use disable, prefer, require or verify-full"
-                    )));
-                }
-                _ => others.push(parameter),
             }
-        }
-        if roots.is_some() && !checks_host {
-            return Err(StoreError::Invalid(
-                "the store's address has sslrootcert, which needs sslmode=verify-full".into(),
-            ));
         }
         let rest = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
         // The parser's own error may quote the address, and with it a password.
@@ -72,6 +76,32 @@ impl Address {
                 "the store's address names no host; use postgres://USER@HOST/DATABASE".into(),
             ));
         }
+        let is_here = config.get_hosts().iter().all(is_here);
+        let mode = mode.unwrap_or(if is_here { Mode::Prefer } else { Mode::VerifyFull });
+        if mode == Mode::Prefer && !is_here {
+            return Err(StoreError::Invalid(
+                "the store's address has sslmode=prefer, which may send everything unencrypted to another machine; use verify-full"
+                    .into(),
+            ));
+        }
+        if (roots.is_some() || chain.is_some()) && mode != Mode::VerifyFull {
+            let name = if roots.is_some() { "sslrootcert" } else { "sslcert" };
+            return Err(StoreError::Invalid(format!(
+                "the store's address has {name}, which needs sslmode=verify-full"
+            )));
+        }
+        let certificate = match (chain, key) {
+            (Some(chain), Some(key)) => Some(Certificate { chain, key }),
+            (None, None) => None,
+            _ => {
+                return Err(StoreError::Invalid("the store's address needs both sslcert and sslkey".into()));
+            }
+        };
+        config.ssl_mode(match mode {
+            Mode::Disable => SslMode::Disable,
+            Mode::Prefer => SslMode::Prefer,
+            Mode::Require | Mode::VerifyFull => SslMode::Require,
+        });
         if config.get_hosts().len() > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
@@ -83,8 +113,30 @@ impl Address {
         config.keepalives_interval(Duration::from_secs(2));
         config.keepalives_retries(3);
         config.tcp_user_timeout(Duration::from_secs(10));
-        let trust = if checks_host { Trust::Host(roots) } else { Trust::Anyone };
-        Ok(Self { config, schema: schema(project.as_deref())?, trust })
+        let trust = if mode == Mode::VerifyFull { Trust::Host(roots) } else { Trust::Anyone };
+        let address =
+            Self { config, schema: schema(project.as_deref())?, trust, certificate, binds_as_given };
+        Ok(address.bound())
+    }
+
+    /// The same with a password from a file, if it has none of its own.
+    pub(super) fn with_password(mut self, find: impl Fn(&Config) -> Result<Option<String>>) -> Result<Self> {
+        if self.config.get_password().is_none()
+            && let Some(password) = find(&self.config)?
+        {
+            self.config.password(password);
+        }
+        Ok(self.bound())
+    }
+
+    /// A password is sent to another machine only by SCRAM that is bound to the verified connection, unless the address
+    /// says otherwise: a server that asks for it in another way is not the one it is meant for.
+    fn bound(mut self) -> Self {
+        let is_verified = matches!(self.trust, Trust::Host(_)) && self.certificate.is_none();
+        if is_verified && !self.binds_as_given && self.config.get_password().is_some() {
+            self.config.channel_binding(ChannelBinding::Require);
+        }
+        self
     }
 
     /// Whether TLS is out of the question.
@@ -109,6 +161,38 @@ impl Address {
     }
 }
 
+/// `sslmode`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Disable,
+    Prefer,
+    Require,
+    VerifyFull,
+}
+
+impl Mode {
+    fn parse(word: &str) -> Result<Self> {
+        match word {
+            "disable" => Ok(Mode::Disable),
+            "prefer" => Ok(Mode::Prefer),
+            "require" => Ok(Mode::Require),
+            "verify-full" => Ok(Mode::VerifyFull),
+            _ => Err(StoreError::Invalid(format!(
+                "the store's address has sslmode={word}; use disable, prefer, require or verify-full"
+            ))),
+        }
+    }
+}
+
+/// Whether a host is this machine.
+fn is_here(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) if name == "localhost" => true,
+        Host::Tcp(name) => name.parse().is_ok_and(|address: IpAddr| address.is_loopback()),
+    }
+}
+
 /// The schema of a project.
 fn schema(project: Option<&str>) -> Result<String> {
     let Some(project) = project else { return Ok("regatta".into()) };
@@ -121,23 +205,17 @@ fn schema(project: Option<&str>) -> Result<String> {
     Ok(format!("regatta_{project}"))
 }
 
-/// A value of the address with its percent signs resolved.
-fn decoded(value: &str) -> Result<String> {
-    let mut bytes = Vec::new();
-    let mut rest = value.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        let coded = if *first == b'%' { tail.get(..2) } else { None };
-        let coded = coded.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(coded.unwrap_or(*first));
-        rest = if coded.is_some() { &tail[2..] } else { rest };
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| StoreError::Invalid(format!("{value:?} in the store's address is no text")))
+/// A file that a parameter of the address names.
+fn file(name: &str, value: &str) -> Result<PathBuf> {
+    credentials::decoded(value)
+        .map(PathBuf::from)
+        .ok_or_else(|| StoreError::Invalid(format!("{name} in the store's address is no text")))
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio_postgres::config::{ChannelBinding, SslMode};
+
     use super::{Address, Trust};
 
     fn parse(url: &str) -> Address {
@@ -167,11 +245,45 @@ mod tests {
     }
 
     #[test]
+    fn another_machine_is_verified_unless_the_address_says_otherwise() {
+        for (url, mode, trust) in [
+            ("postgres://localhost/d", SslMode::Prefer, Trust::Anyone),
+            ("postgres://127.3.2.1/d", SslMode::Prefer, Trust::Anyone),
+            ("postgres://%2Frun%2Fpg/d", SslMode::Prefer, Trust::Anyone),
+            ("postgres://db.example/d", SslMode::Require, Trust::Host(None)),
+            ("postgres://10.0.0.7/d", SslMode::Require, Trust::Host(None)),
+            ("postgres://localhost,db.example/d", SslMode::Require, Trust::Host(None)),
+            ("postgres://10.0.0.7/d?sslmode=disable", SslMode::Disable, Trust::Anyone),
+        ] {
+            let address = parse(url);
+            assert_eq!((address.config.get_ssl_mode(), address.trust), (mode, trust), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_only_over_a_bound_connection() {
+        let binding = |url: &str| parse(url).config.get_channel_binding();
+        assert_eq!(binding("postgres://me:x@db.example/d"), ChannelBinding::Require);
+        assert_eq!(binding("postgres://me@db.example/d"), ChannelBinding::Prefer);
+        assert_eq!(binding("postgres://me:x@localhost/d"), ChannelBinding::Prefer);
+        assert_eq!(binding("postgres://me:x@db.example/d?channel_binding=prefer"), ChannelBinding::Prefer);
+        let found = parse("postgres://me@db.example/d").with_password(|_| Ok(Some("x".into()))).unwrap();
+        assert_eq!(found.config.get_channel_binding(), ChannelBinding::Require);
+        let own = "postgres://me:x@db.example/d?sslcert=/c.pem&sslkey=/k.pem";
+        assert_eq!(binding(own), ChannelBinding::Prefer);
+        let kept = parse("postgres://me:x@db.example/d").with_password(|_| Ok(Some("y".into()))).unwrap();
+        assert_eq!(kept.config.get_password(), Some(&b"x"[..]));
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused_without_its_password() {
         for url in [
             "postgres://me:secret@host/d?sslmode=verify-ca",
             "postgres://me:secret@host/d?project=Big%20One",
-            "postgres://me:secret@host/d?sslrootcert=/ca.pem",
+            "postgres://me:secret@localhost/d?sslrootcert=/ca.pem",
+            "postgres://me:secret@host/d?sslmode=prefer",
+            "postgres://me:secret@host/d?sslcert=/c.pem",
+            "postgres://me:secret@localhost/d?sslcert=/c.pem&sslkey=/k.pem",
             "postgres://me:secret@host/d?wind=north",
             "postgres://",
         ] {

@@ -17,6 +17,7 @@ mod ledger;
 mod members;
 mod messages;
 mod migrate;
+mod password;
 mod places;
 mod pool;
 mod profiles;
@@ -62,7 +63,8 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens the store at `url`, creating its schema if it is missing.
     pub async fn open(url: &str) -> Result<Self> {
-        let address = address::Address::parse(url)?;
+        let address = address::Address::parse(url)?
+            .with_password(|config| password::find(config, |name| std::env::var_os(name)))?;
         let bell = bell::Bell::new(&address.schema);
         let pool = pool::Pool::new(address)?;
         let opened = pool.within(async {

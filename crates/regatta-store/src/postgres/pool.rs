@@ -34,7 +34,7 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(address: Address) -> Result<Arc<Self>> {
-        let tls = tls::connector(&address.trust)?;
+        let tls = tls::connector(&address.trust, address.certificate.as_ref())?;
         Ok(Arc::new(Self {
             address,
             tls,

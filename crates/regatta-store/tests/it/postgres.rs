@@ -272,3 +272,39 @@ async fn tls_is_used_and_checked_as_the_address_says() {
     let unknown = open("localhost", "sslmode=verify-full".into()).await;
     assert!(unknown.is_err(), "{unknown:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_is_sent_over_a_connection_that_is_bound_to_it() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = format!("listen_addresses = '127.0.0.1'\nport = {port}\nssl = on\n");
+    let server = Server::start_with(&[
+        ("postgresql.conf", &settings),
+        (
+            "pg_hba.conf",
+            "local all all trust\nhostssl all by_md5 127.0.0.1/32 password\nhostssl all all 127.0.0.1/32 scram-sha-256\n",
+        ),
+        ("server.crt", &made.cert.pem()),
+        ("server.key", &made.signing_key.serialize_pem()),
+    ]);
+    let directory = tempfile::tempdir().unwrap();
+    let roots = directory.path().join("roots.pem");
+    std::fs::write(&roots, made.cert.pem()).unwrap();
+    let owner = server.plain_url().replace("/postgres", &format!(":{port}/postgres"));
+    let (client, connection) = tokio_postgres::connect(&owner, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let roles = "alter role regatta password 'right'; create role by_md5 superuser login password 'right'";
+    client.batch_execute(roles).await.unwrap();
+    let open = async |user: &str, more: &str| {
+        let roots = roots.display();
+        let url = format!(
+            "postgres://{user}@localhost:{port}/postgres?sslmode=verify-full&sslrootcert={roots}{more}"
+        );
+        regatta_store::open(&url).await.map(|store| store.describe()).map_err(|error| error.to_string())
+    };
+    open("regatta:right", "").await.unwrap();
+    open("regatta:wrong", "").await.unwrap_err();
+    // A server that asks for the password itself does not get it.
+    open("by_md5:right", "").await.unwrap_err();
+    open("by_md5:right", "&channel_binding=prefer").await.unwrap();
+}
