@@ -1,11 +1,11 @@
 //! The home of a store that machines share, while no hub is named: the one clone whose engines work on its tasks.
 //!
-//! Lanes and commits are in a clone. An engine in another one would claim tasks whose work it does not have, so it is
-//! refused by name. Commands that only read the store or queue tasks work from anywhere.
+//! Lanes and commits are in a clone. Without a hub, an engine in another one would claim tasks whose work it does not
+//! have, so it is refused by name. Commands that only read the store or queue tasks work from anywhere. With a hub the
+//! work travels ([`travel`](crate::travel)), and every clone may work.
 
 use std::path::Path;
 
-use regatta_core::session::SessionKind;
 use regatta_store::{DocumentWrite, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -41,11 +41,9 @@ impl Home {
 }
 
 /// Makes this clone the home of a shared store that has none. Refuses if it has another one.
-pub(crate) async fn require(ctx: &Context, kind: &SessionKind) -> Result<(), EngineError> {
+pub(crate) async fn require(ctx: &Context) -> Result<(), EngineError> {
     let store = &ctx.services.store;
-    // What only lands needs no lanes, and gets the work of others from the hub.
-    let only_lands = *kind == SessionKind::Land && ctx.repository.hub.is_some();
-    if !store.is_shared() || only_lands {
+    if !store.is_shared() || ctx.repository.hub.is_some() {
         return Ok(());
     }
     let here = Home {

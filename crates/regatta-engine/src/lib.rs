@@ -49,5 +49,6 @@ pub mod suspicions;
 pub mod templates;
 pub mod tokens;
 pub mod transcript;
+pub mod travel;
 pub mod trust;
 pub mod worker;

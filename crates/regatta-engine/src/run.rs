@@ -31,6 +31,7 @@ use crate::records::Records;
 use crate::session::{
     answer, forget_leave, is_judged_by_beats, is_over, keep_alive, leave, silence, start_lease, this_engine,
 };
+use crate::travel::{self, chores};
 use crate::worker::{self, Stop};
 use crate::{clock, crew, failpoint, home, keeping, lease, leftovers, remote_logs, sandbox};
 
@@ -99,7 +100,7 @@ where
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let store = &ctx.services.store;
     let node = this_engine(kind.clone(), what, store.is_shared()).map_err(reading)?;
-    home::require(ctx, &kind).await?;
+    home::require(ctx).await?;
     let sent = clock::since_boot();
     if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
         if let StoreError::Busy(why) = &error {
@@ -121,11 +122,18 @@ where
     let beats = tokio::spawn(keep_alive(store.clone(), session, leased.clone(), ended, cut, say));
     // Ends with this session.
     let _logs = leased.is_some().then(|| AbortOnDrop(tokio::spawn(remote_logs::serve(ctx.clone()))));
+    // One that only lands has no lanes.
+    let hub = ctx.shared_hub().filter(|_| kind != SessionKind::Land);
+    let chores = hub.clone().map(|hub| AbortOnDrop(tokio::spawn(chores::serve(ctx.clone(), hub))));
     let result = tokio::select! {
         result = work(cut_off.clone()) => result,
         // It may hang in a call to the store that will never be answered.
         why = cut_off_for_long(cut_off) => Err(EngineError::CutOff(why)),
     };
+    drop(chores);
+    if let (Ok(Ended::Settled | Ended::Interrupted), Some(hub)) = (&result, &hub) {
+        chores::finish(ctx, hub).await;
+    }
     let _ = end.send(true);
     let _ = beats.await;
     // Workers may live on under their shims, after an error or on request: then the session stays, and the next engine
@@ -529,6 +537,7 @@ async fn prepare_lanes(
                 // It was claimed just now; queueing it is then refused.
                 continue;
             }
+            travel::start_over(ctx.services.store.as_ref(), &task, record.attempts).await?;
             ctx.blocking(move |ctx| {
                 ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, clock::now())
             })

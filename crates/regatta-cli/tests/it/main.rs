@@ -36,6 +36,7 @@ mod limits;
 mod list;
 mod logs;
 mod logs_hostile;
+mod machines;
 mod mcp;
 mod msg;
 mod new;

@@ -29,6 +29,8 @@ pub struct Memory {
     told_of_sandbox: Arc<AtomicBool>,
     /// Whether the notice about limits that do not hold was shown.
     told_of_limits: Arc<AtomicBool>,
+    /// Signals that work was saved that is not at the hub yet. Of one repository.
+    pub(crate) saved: Arc<tokio::sync::Notify>,
     /// Work of chains that waits for a person, by task and commit.
     told_of_guard: Arc<Mutex<BTreeSet<Guarded>>>,
 }

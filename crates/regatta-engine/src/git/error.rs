@@ -39,6 +39,9 @@ pub enum GitError {
     /// The hub cannot be reached, or cannot be asked now.
     #[error("reach the hub {hub}: {why}")]
     HubAway { hub: String, why: String },
+    /// The store names a commit that is neither here nor at the hub.
+    #[error("find {what} at the hub {hub}: it is not there")]
+    NotAtHub { hub: String, what: String },
     /// A lock file remained for as long as we wait.
     #[error("run `{command}`: {stderr}")]
     Locked { command: String, stderr: String },
@@ -115,7 +118,7 @@ impl GitError {
         use std::io::ErrorKind;
         match self {
             Self::Locked { .. } | Self::Killed { .. } | Self::NotInstalled(_) | Self::TooOld { .. } => true,
-            Self::NoAnswer { .. } | Self::HubAway { .. } => true,
+            Self::NoAnswer { .. } | Self::HubAway { .. } | Self::NotAtHub { .. } => true,
             Self::Io { source, .. } => matches!(
                 source.kind(),
                 ErrorKind::StorageFull

@@ -10,6 +10,9 @@ pub const WORK: &str = "refs/regatta/work/";
 /// Prefix of the checkpoints of running attempts.
 pub const WIP: &str = "refs/regatta/wip/";
 
+/// Prefix of saved work.
+pub const SALVAGE: &str = "refs/regatta/salvage/";
+
 /// The ref here that holds a ref of the hub.
 pub fn here(name: &str) -> String {
     format!("{HERE}{}", name.strip_prefix("refs/").unwrap_or(name))
@@ -35,9 +38,41 @@ pub fn boarded(task: &TaskId, attempt: u32, head: &Oid) -> String {
     format!("{WORK}{task}/{attempt}.land-{}", head.short())
 }
 
+/// A commit that the work of an attempt started from and does not contain.
+pub fn base(task: &TaskId, attempt: u32, base: &Oid) -> String {
+    format!("{WORK}{task}/{attempt}.base-{}", base.short())
+}
+
 /// The checkpoint of an attempt. Each owner of the attempt has its own.
 pub fn wip(task: &TaskId, attempt: u32, fence: u64) -> String {
     format!("{WIP}{task}/{attempt}.{fence}")
+}
+
+/// Prefix of the checkpoints of a task's attempts.
+pub fn wip_of(task: &TaskId) -> String {
+    format!("{WIP}{task}/")
+}
+
+/// Work that a clone saved: its own number there, with the clone's name.
+pub fn salvage(task: &TaskId, clone: &str, n: u64) -> String {
+    format!("{SALVAGE}{task}/{clone}.{n}")
+}
+
+/// Prefix of the saved work of a task.
+pub fn salvage_of(task: &TaskId) -> String {
+    format!("{SALVAGE}{task}/")
+}
+
+/// Which clone saved it, and its number there.
+pub fn saved_by(name: &str) -> Option<(&str, u64)> {
+    let (clone, n) = name.rsplit('/').next()?.rsplit_once('.')?;
+    Some((clone, n.parse().ok()?))
+}
+
+/// The task of a ref below one of these prefixes.
+pub fn task_of(name: &str) -> Option<TaskId> {
+    let rest = [WORK, WIP, SALVAGE].iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    TaskId::parse(rest.split_once('/')?.0).ok()
 }
 
 /// Which attempt and which owner a ref of a task is of.
@@ -57,5 +92,11 @@ mod tests {
         assert_eq!(attempt_of(&wip(&task, 3, 17)), Some((3, 17)));
         assert_eq!(attempt_of("refs/regatta/salvage/a-1/node.x"), None);
         assert_eq!(here("refs/heads/main"), "refs/regatta/hub/heads/main");
+        assert_eq!(saved_by(&salvage(&task, "big.1-0c", 4)), Some(("big.1-0c", 4)));
+        assert_eq!(saved_by("refs/regatta/salvage/a-1/4"), None);
+        assert_eq!(task_of(&wip(&task, 3, 17)), Some(task.clone()));
+        assert_eq!(task_of("refs/regatta/train/main"), None);
+        let oid = Oid::parse(&"a".repeat(40)).unwrap();
+        assert_eq!(attempt_of(&base(&task, 3, &oid)), None);
     }
 }

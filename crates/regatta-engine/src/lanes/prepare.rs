@@ -119,6 +119,14 @@ impl Lanes {
         Ok(Lane { base: base.clone(), ..lane })
     }
 
+    /// Puts the files of `tree` into a lane, uncommitted.
+    pub(crate) fn lay_out(&self, lane: &Lane, tree: &Oid) -> Result<(), GitError> {
+        let head = self.head_of(lane)?;
+        let git = || self.work.at(&lane.path, &lane.git_dir, None);
+        git()?.args(["read-tree", "--reset", "-u"]).arg(tree).bytes()?;
+        git()?.arg("read-tree").arg(&head).bytes().map(drop)
+    }
+
     /// Creates a lane, or finishes one whose first checkout never ended.
     pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
         let mut notes = Vec::new();

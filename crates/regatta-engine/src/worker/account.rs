@@ -14,6 +14,7 @@ use crate::agents::AgentProfile;
 use crate::clock;
 use crate::judge::Judgement;
 use crate::profiles::{Carried, carry, end_of_quota, last_begun, with_profile};
+use crate::travel::is_elsewhere;
 
 /// The limit's name for an account that its provider refuses.
 const ACCOUNT: &str = "account";
@@ -38,8 +39,12 @@ impl Worker {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
         let plain = ctx.settings.agent(&spec.agent)?;
-        let before =
-            last_begun(&self.history, &plain.name).filter(|attempt| attempt.session.is_some()).cloned();
+        // A conversation stays in the clone where it was held.
+        let is_here = |attempt: &&Attempt| !is_elsewhere(attempt);
+        let before = last_begun(&self.history, &plain.name)
+            .filter(is_here)
+            .filter(|attempt| attempt.session.is_some())
+            .cloned();
         let (over, last) = match before {
             Some(attempt) if attempt.conversation_over => (Some(attempt), None),
             before => (None, before),
@@ -64,7 +69,8 @@ impl Worker {
             Some(last) if self.bring_along(last, plain, &agent).await == Carried::Not => Some(last),
             _ => None,
         };
-        let history = if lost.is_some() { &[] } else { &self.history[..] };
+        let was_elsewhere = last_begun(&self.history, &plain.name).is_some_and(is_elsewhere);
+        let history = if lost.is_some() || was_elsewhere { &[] } else { &self.history[..] };
         let (session, resume) = ctx.settings.conversation(&agent, workdir, history, &spec.env);
         let over = over.as_ref().map(|over| (over, "ended, and you start with a new conversation"));
         let lost =

@@ -4,6 +4,7 @@
 //! how far the attempt got. A worker that learns that it was fenced out changes nothing more.
 
 mod account;
+mod at_hub;
 pub mod by_hand;
 mod checks;
 mod clocks;
@@ -113,6 +114,9 @@ pub enum WorkerError {
         /// The agent without an account.
         agent: String,
     },
+    /// Finished work could not be pushed to the hub for as long as it waits.
+    #[error("its finished work could not be pushed to the hub: {0}; it is in its lane")]
+    NotSent(String),
     /// Stopped before an agent was started.
     #[error("stopped before the agent started")]
     Stopped,
@@ -148,6 +152,10 @@ pub(crate) struct Worker {
     had_the_target: bool,
     /// What the agent wrote into the settings of the user's own agents, in a sentence.
     planted: Option<String>,
+    /// What its agent has to know about work that came from another machine.
+    arrived: Option<String>,
+    /// Its checkpoints at the hub, while its agent runs.
+    saving: Option<at_hub::Saving>,
 }
 
 /// Where an attempt works, and its order.
@@ -212,8 +220,21 @@ impl Worker {
         let record = Attempt { prompt, ..record };
         let (history, next) = (Vec::new(), Choice::Unbound);
         let gc = GcWatch::new(&ctx.repository.repo.common_dir);
-        let (had_the_target, planted) = (false, None);
-        Self { ctx, claim, record, stop, meter, history, next, own_secrets, gc, had_the_target, planted }
+        Self {
+            ctx,
+            claim,
+            record,
+            stop,
+            meter,
+            history,
+            next,
+            own_secrets,
+            gc,
+            had_the_target: false,
+            planted: None,
+            arrived: None,
+            saving: None,
+        }
     }
 
     /// Adds the secrets of its lane, and its own token if known, to those that are masked.
@@ -306,6 +327,7 @@ impl Worker {
 
     async fn attend(&mut self, site: &Site, shim: Shim, adopted: bool) -> Result<(), WorkerError> {
         let run_id = shim.run_id().to_owned();
+        self.begin_saving(site);
         let exit = match self.supervise(site, &shim, adopted).await {
             Ok(exit) => exit,
             Err(error) => {

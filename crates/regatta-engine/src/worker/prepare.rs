@@ -21,10 +21,10 @@ use crate::records::Records;
 use crate::session;
 
 /// Work, and the target commit it did not merge with.
-struct Bounced {
-    onto: Oid,
-    base: Oid,
-    head: Oid,
+pub(super) struct Bounced {
+    pub(super) onto: Oid,
+    pub(super) base: Oid,
+    pub(super) head: Oid,
 }
 
 impl Worker {
@@ -38,6 +38,10 @@ impl Worker {
             history = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
             history.retain(|attempt| attempt.n < self.claim.attempt);
         }
+        let hub = self.ctx.shared_hub();
+        if hub.is_some() {
+            self.forget_started_over(&mut history).await?;
+        }
         self.look().await?;
         let tip = self.target_tip().await?;
         {
@@ -47,6 +51,10 @@ impl Worker {
         }
         let lane = self.ctx.repository.lanes.root().join(task.as_str());
         self.vacate((!spec.read_only).then_some(lane.as_path())).await?;
+        if let Some(hub) = &hub {
+            self.fetch_dependencies(hub).await?;
+            self.give_up_old_lane(&history).await?;
+        }
         let lane = if spec.read_only {
             let base = self.base(&tip).await?;
             if self.claim.charged > 0 || self.claim.prompt.is_some() {
@@ -67,14 +75,24 @@ impl Worker {
             }
             let unlanded = self.unlanded(&history)?;
             let base = self.base(&tip).await?;
-            if self.claim.prompt.is_some() || gather::bounce(&history).is_some() {
+            let saved = match &hub {
+                Some(hub) if unlanded.is_none() && gather::bounce(&history).is_none() => {
+                    self.saved_elsewhere(hub, &history, &base).await?
+                }
+                _ => None,
+            };
+            if self.claim.prompt.is_some() || gather::bounce(&history).is_some() || saved.is_some() {
                 self.history = history;
             }
             let bounced = self.bounced()?;
+            if let Some(hub) = &hub {
+                self.fetch_own(hub, unlanded.as_ref(), bounced.as_ref()).await?;
+            }
             let base = bounced.as_ref().map_or(base, |bounced| bounced.onto.clone());
-            let again = match unlanded.filter(|_| bounced.is_none()) {
-                Some(unlanded) => self.lane_again(unlanded).await?,
-                None => None,
+            let again = match (unlanded.filter(|_| bounced.is_none()), &saved) {
+                (Some(unlanded), _) => self.lane_again(unlanded).await?,
+                (None, Some(saved)) => Some(self.lane_of_saved(saved).await?),
+                (None, None) => None,
             };
             let made = match again {
                 Some(lane) => lane,
@@ -85,6 +103,9 @@ impl Worker {
                 }
             };
             self.furnish(&made).await?;
+            if let Some(saved) = &saved {
+                self.lay_out(&made, saved).await?;
+            }
             match bounced {
                 Some(bounced) => self.bring_together(&task, bounced).await?,
                 None => made,
@@ -195,12 +216,14 @@ impl Worker {
     }
 
     /// The commits among `commits` that `base` does not contain.
-    async fn not_in(&self, commits: Vec<Oid>, base: &Oid) -> Result<Vec<Oid>, WorkerError> {
+    pub(super) async fn not_in(&self, commits: Vec<Oid>, base: &Oid) -> Result<Vec<Oid>, WorkerError> {
         let base = base.clone();
         self.blocking(move |ctx| {
             let mut missing = Vec::new();
+            // What landed and was removed from the target again may not even be here.
+            let absent = ctx.repository.work.missing(&commits)?;
             for commit in commits {
-                if !ctx.repository.work.is_ancestor(&commit, &base)? {
+                if absent.contains(&commit) || !ctx.repository.work.is_ancestor(&commit, &base)? {
                     missing.push(commit);
                 }
             }
@@ -210,7 +233,7 @@ impl Worker {
     }
 
     /// The commits with the work of this task's dependencies.
-    async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
+    pub(super) async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
         let mut commits = Vec::new();
         let records = self.dependencies().await?;
         for record in self.claim.spec.deps.iter().filter_map(|dependency| records.get(dependency)) {
@@ -223,7 +246,7 @@ impl Worker {
         Ok(commits)
     }
 
-    async fn dependencies(&self) -> Result<Records, WorkerError> {
+    pub(super) async fn dependencies(&self) -> Result<Records, WorkerError> {
         Ok(Records::load(self.ctx.services.store.as_ref(), &self.claim.spec.deps).await?)
     }
 
@@ -241,6 +264,9 @@ impl Worker {
     }
 
     async fn target_tip(&self) -> Result<Oid, WorkerError> {
+        if let Some(tip) = self.tip_at_hub().await? {
+            return Ok(tip);
+        }
         let target = self.ctx.repository.target.clone();
         let tip = self.blocking(move |ctx| ctx.repository.repo.branch_tip(&target)).await?;
         let missing =

@@ -152,7 +152,10 @@ impl Worker {
 
     /// What to know besides the task itself: how the last attempt failed, and whose work conflicts.
     async fn guidance(&self) -> Option<String> {
-        let failure = super::gather::guidance(&self.history);
+        let failure = match (&self.arrived, super::gather::guidance(&self.history)) {
+            (Some(arrived), Some(failure)) => Some(format!("{arrived}\n{failure}")),
+            (arrived, failure) => failure.or_else(|| arrived.clone()),
+        };
         let counsel = if self.ctx.settings.config.radar.tell {
             radar::counsel(&self.ctx, &self.claim.task).await
         } else {

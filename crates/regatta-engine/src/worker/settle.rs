@@ -502,6 +502,7 @@ impl Worker {
             })
             .await?;
             failpoint::reach("kept");
+            self.send_work(site).await?;
         }
         // Good work that does not land yet is on its branch, whatever the result of a follow-up.
         if head.is_some() && (!landing || self.more_was_said().await?) {
@@ -565,6 +566,7 @@ impl Worker {
         if !self.claim.spec.read_only {
             self.salvage(site, why).await?;
             failpoint::reach("salvaged");
+            self.save_last(site).await;
         }
         let given_up =
             matches!(outcome, Outcome::Fail { .. } | Outcome::Block { .. } | Outcome::Cancel { .. });
@@ -592,6 +594,7 @@ impl Worker {
 
     pub(crate) async fn tell_salvaged(&self, kept: &SalvageRef, why: &str) {
         self.note(EventBody::Salvaged { reference: kept.name.clone(), why: why.to_owned() }).await;
+        self.ctx.memory.saved.notify_one();
     }
 
     /// The attempt's last step.

@@ -7,6 +7,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, StateName, TaskState};
 use regatta_engine::clock;
 use regatta_engine::lanes::{Alone, RetireMode, Retired};
+use regatta_engine::travel::start_over;
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, Operation, RequestId, TaskQuery, TaskRecord};
 
 use super::{Changed, Changes, Did, unfit};
@@ -69,7 +70,13 @@ pub(super) async fn restart(
     }
     // Work that conflicted would conflict again.
     let conflicted = matches!(task.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });
-    let salvaged = if lane == Lane::Fresh || conflicted { clear_lane(operator, id).await? } else { None };
+    let salvaged = if lane == Lane::Fresh || conflicted {
+        // Its lane may be in another clone.
+        start_over(store, id, task.attempts).await?;
+        clear_lane(operator, id).await?
+    } else {
+        None
+    };
     let at = clock::now();
     if operator.takers.is_abandoned(&task.queue) {
         let tasks = with_dependents(operator, task).await?;
