@@ -41,7 +41,7 @@ pub fn is_elsewhere(attempt: &Attempt) -> bool {
 }
 
 /// The last attempt that had a lane.
-pub(crate) fn last_with_lane(history: &[Attempt]) -> Option<&Attempt> {
+pub fn last_with_lane(history: &[Attempt]) -> Option<&Attempt> {
     history.iter().rev().find(|attempt| attempt.base.is_some())
 }
 

@@ -2,11 +2,15 @@
 
 use regatta_core::attempt::Attempt;
 use regatta_core::report::TaskReport;
-use regatta_engine::git::{DiffStyle, Oid, Work};
+use regatta_engine::git::{DiffStyle, GitError, Oid, Work};
+use regatta_engine::hub::names;
 use regatta_engine::lanes::{Lane, Lanes};
+use regatta_engine::travel::{bring, is_elsewhere, last_with_lane};
 use regatta_store::TaskRecord;
 
 use crate::documents::DiffDocument;
+use crate::look::status::lane_elsewhere;
+use crate::look::train::shared_hub;
 use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
 
@@ -41,6 +45,7 @@ impl Project {
         let task = find_task(store.as_ref(), &request.task).await?;
         let attempts = store.attempts(&task.spec.id).await?;
         let (work, lanes) = hands(self)?;
+        fetch(self, &task, &attempts).await?;
         let sides = sides(self, &work, &lanes, &task, &attempts, request.against.as_deref())?;
         Ok(TaskDiff { task, hands: (work, lanes), sides })
     }
@@ -85,6 +90,38 @@ fn hands(project: &Project) -> Result<(Work, Lanes), Refusal> {
     Ok((work, lanes))
 }
 
+/// The work that a task ended with, and the commit it started from.
+fn committed(attempts: &[Attempt]) -> Option<(Oid, Oid)> {
+    attempts.iter().rev().find_map(|attempt| attempt.base.clone().zip(attempt.head.clone()))
+}
+
+/// Fetches work that another clone has done.
+pub(crate) async fn fetch(
+    project: &Project,
+    task: &TaskRecord,
+    attempts: &[Attempt],
+) -> Result<(), Refusal> {
+    let work = project.work()?;
+    let Some((base, head)) = committed(attempts) else { return Ok(()) };
+    if !attempts.iter().any(is_elsewhere) || (work.has_commit(&head)? && work.has_commit(&base)?) {
+        return Ok(());
+    }
+    let Some(hub) = shared_hub(project)? else { return Ok(()) };
+    let id = task.spec.id.clone();
+    let branch = project.target().ok().map(|target| names::branch(&target));
+    let fetched = tokio::task::spawn_blocking(move || {
+        if let Some(branch) = branch {
+            hub.fetch(&[&branch])?;
+        }
+        bring(&work, &hub, &[(id.clone(), head), (id, base)])
+    });
+    match fetched.await.expect("fetching does not panic") {
+        // What landed is on the target; its own commits are not kept.
+        Err(GitError::NotAtHub { .. }) if TaskReport::landed_commit(&task.state).is_some() => Ok(()),
+        fetched => Ok(fetched?),
+    }
+}
+
 fn sides(
     project: &Project,
     work: &Work,
@@ -101,7 +138,8 @@ fn sides(
                 .hinted("`git branch --all` and `git log` show what exists")
         })?),
     };
-    let lane = lanes.find(id)?.filter(|lane| lane.path.is_dir());
+    let elsewhere = lane_elsewhere(last_with_lane(attempts));
+    let lane = lanes.find(id)?.filter(|lane| lane.path.is_dir() && elsewhere.is_none());
     if let Some(lane) = lane {
         let base = match named {
             Some(named) => lanes.forked_from(&lane, &named)?.unwrap_or(named),
@@ -109,8 +147,7 @@ fn sides(
         };
         return Ok(Sides { base, work: Ok(lane) });
     }
-    let committed = attempts.iter().rev().find_map(|attempt| attempt.base.clone().zip(attempt.head.clone()));
-    if let Some((base, head)) = committed
+    if let Some((base, head)) = committed(attempts)
         && work.has_commit(&head)?
         && work.has_commit(&base)?
     {
@@ -120,6 +157,10 @@ fn sides(
     if let Some(commit) = TaskReport::landed_commit(&task.state) {
         let parent = work.parent_of(&commit)?.unwrap_or_else(|| commit.clone());
         return Ok(Sides { base: since(work, named, &commit, || parent)?, work: Err(commit) });
+    }
+    if let Some(lane) = elsewhere {
+        return Err(Refusal::not_found(format!("{id} has no finished work yet; its lane is on another machine: {lane}"))
+            .hinted(format!("`regatta logs {id}` shows what its agent does")));
     }
     Err(match task.attempts {
         0 => Refusal::not_found(format!("{id} has not been started, so there is nothing to compare")),

@@ -3,9 +3,11 @@
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_engine::lanes::{LaneInfo, Lanes, Retired};
+use regatta_engine::travel::last_with_lane;
 use regatta_store::{Store, TaskRecord};
 
 use crate::documents::{LaneDocument, LanePathDocument, RetiredDocument, SweptDocument, SweptLaneDocument};
+use crate::look::status::lane_elsewhere;
 use crate::project::{Project, find_task};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::tasks::retire::{alone, in_the_way, mode, record, retire, retire_lane, whose};
@@ -43,6 +45,11 @@ impl Project {
             Some(lanes) => lanes.find(&task)?,
             None => None,
         };
+        let attempts = store.attempts(&task).await?;
+        if let Some(lane) = lane_elsewhere(last_with_lane(&attempts)) {
+            return Err(Refusal::not_found(format!("the lane of {task} is on another machine: {lane}"))
+                .hinted(format!("`regatta diff {task}` shows finished work from here")));
+        }
         match lane.filter(|lane| lane.path.is_dir()) {
             Some(lane) => Ok(LanePathDocument { base: lane.base, path: lane.path, task }),
             None => Err(Refusal::not_found(format!("{task} has no lane"))

@@ -1,9 +1,13 @@
 //! Saved work: what there is, what is in it, and how it comes back.
 
 use regatta_core::id::TaskId;
-use regatta_engine::git::{DiffStyle, Expect, Oid, RefEdit, RefOutcome, Salvage, salvages, salvages_of};
+use regatta_engine::git::{
+    DiffStyle, Expect, Oid, RefEdit, RefOutcome, Salvage, salvages, salvages_elsewhere, salvages_of,
+};
+use regatta_engine::travel;
 
 use crate::documents::{RestoredDocument, SavedDocument, SavedPatchDocument};
+use crate::look::train::shared_hub;
 use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
 
@@ -29,16 +33,22 @@ pub struct SavedPatch {
 impl SavedPatch {
     /// The same as a document.
     pub fn document(&self) -> SavedPatchDocument {
-        let SavedDocument { commit, number, reference, saved_at, task, why } = self.saved.clone();
+        let SavedDocument { clone, commit, number, reference, saved_at, task, why } = self.saved.clone();
         let (base, patch) = (self.base.clone(), String::from_utf8_lossy(&self.patch).into_owned());
-        SavedPatchDocument { base, commit, number, patch, reference, saved_at, task, why }
+        SavedPatchDocument { base, clone, commit, number, patch, reference, saved_at, task, why }
     }
 }
 
 impl Project {
-    /// All saved work.
-    pub fn salvages(&self) -> Result<Vec<SavedDocument>, Refusal> {
-        Ok(salvages(&self.repo)?.iter().map(SavedDocument::from).collect())
+    /// All saved work; where clones share work through a hub, also that of other clones. Also returns why the hub could
+    /// not be asked.
+    pub async fn salvages(&self) -> Result<(Vec<SavedDocument>, Option<String>), Refusal> {
+        let away = fetch(self, None).await?;
+        let mut all = salvages(&self.repo)?;
+        if away.is_some() || shared_hub(self)?.is_some() {
+            all.extend(salvages_elsewhere(&self.repo, None)?);
+        }
+        Ok((all.iter().map(SavedDocument::from).collect(), away))
     }
 
     /// One salvage as a patch.
@@ -53,7 +63,11 @@ impl Project {
     /// Puts a salvage on a new branch. Nothing is checked out.
     pub async fn restore(&self, request: &SalvageRequest) -> Result<RestoredDocument, Refusal> {
         let salvage = find(self, request).await?;
-        let branch = format!("{}-salvage-{}", salvage.task.branch(), number(&salvage));
+        let number = match &salvage.by {
+            Some(clone) => format!("{clone}.{}", salvage.number),
+            None => salvage.number.to_string(),
+        };
+        let branch = format!("{}-salvage-{number}", salvage.task.branch());
         let name = format!("refs/heads/{branch}");
         let edit = RefEdit { name, new: Some(salvage.oid.clone()), old: Expect::Absent };
         let there = match self.repo.update_refs(&[edit], "regatta: salvage restored")? {
@@ -72,11 +86,19 @@ impl Project {
 async fn find(project: &Project, request: &SalvageRequest) -> Result<Salvage, Refusal> {
     let store = project.store().await?;
     let id: TaskId = find_task(store.as_ref(), &request.task).await?.spec.id;
-    let mut all = salvages_of(&project.repo, &id)?;
-    let found = match request.number {
-        Some(n) => all.into_iter().find(|salvage| number(salvage) == n),
+    let choose = |mut all: Vec<Salvage>| match request.number {
+        Some(n) => all.into_iter().find(|salvage| salvage.number == n),
         None => all.pop(),
     };
+    let mut found = choose(salvages_of(&project.repo, &id)?);
+    if found.is_none() && shared_hub(project)?.is_some() {
+        if let Some(why) = fetch(project, Some(&id)).await? {
+            return Err(Refusal::new(crate::refusal::RefusalKind::Git, why));
+        }
+        let mut elsewhere = salvages_elsewhere(&project.repo, Some(&id))?;
+        elsewhere.sort_by_key(|salvage| salvage.at);
+        found = choose(elsewhere);
+    }
     found.ok_or_else(|| {
         Refusal::not_found(match request.number {
             Some(n) => format!("there is no salvage {n} of {id}"),
@@ -86,7 +108,13 @@ async fn find(project: &Project, request: &SalvageRequest) -> Result<Salvage, Re
     })
 }
 
-/// The number at the end of its ref.
-pub(crate) fn number(salvage: &Salvage) -> u64 {
-    salvage.name.rsplit('/').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+/// Fetches what other clones have saved. Returns why that was not possible.
+async fn fetch(project: &Project, task: Option<&TaskId>) -> Result<Option<String>, Refusal> {
+    let Some(hub) = shared_hub(project)? else { return Ok(None) };
+    // So that it knows which clone it is.
+    project.store().await?;
+    let task = task.cloned();
+    let fetched = tokio::task::spawn_blocking(move || travel::salvage::fetch(&hub, task.as_ref()));
+    let fetched = fetched.await.expect("fetching does not panic");
+    Ok(fetched.err().map(|error| format!("could not {error}")))
 }

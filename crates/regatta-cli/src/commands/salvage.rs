@@ -44,7 +44,7 @@ impl From<Which> for SalvageRequest {
 pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     match command {
-        SalvageCommand::List => list(&project, ui),
+        SalvageCommand::List => list(&project, ui).await,
         SalvageCommand::Show(which) => {
             let saved = project.salvage(&which.into()).await?;
             if ui.json {
@@ -61,8 +61,11 @@ pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Re
     }
 }
 
-fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
-    let all = project.salvages()?;
+async fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
+    let (all, away) = project.salvages().await?;
+    if let Some(why) = away {
+        ui.note(&format!("work that other machines saved may be missing: {why}"));
+    }
     if ui.json {
         ui.document(&all);
         return Ok(Exit::Ok);
@@ -71,7 +74,10 @@ fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     let row = |saved: &SavedDocument| {
         vec![
             saved.task.to_string(),
-            saved.number.to_string(),
+            match &saved.clone {
+                Some(clone) => format!("{clone}.{}", saved.number),
+                None => saved.number.to_string(),
+            },
             saved.commit.short().to_owned(),
             ago(saved.saved_at, now),
             clean_line(&saved.why),

@@ -12,7 +12,7 @@ use regatta_core::sandbox::Level;
 use regatta_core::state::TaskState;
 use regatta_core::time::{counted, human};
 use regatta_engine::redact::Redactor;
-use regatta_ops::look::status::{document, lane, look};
+use regatta_ops::look::status::{document, lane, lane_elsewhere, look};
 use regatta_ops::look::tasks::{suspected, why};
 use regatta_ops::tasks::beginning;
 use regatta_store::{Store, TaskRecord};
@@ -142,6 +142,8 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     add("after", deps.join(", "));
     if let Some(lane) = lane(attempts.last()) {
         add("lane", lane.display().to_string());
+    } else if let Some(lane) = lane_elsewhere(attempts.last()) {
+        add("lane", clean_line(&lane));
     }
     if has_branch {
         add("branch", task.spec.id.branch());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use regatta_testkit::daemon::{is_alive, until};
+use regatta_testkit::daemon::until;
 use regatta_testkit::postgres::Server;
 use regatta_testkit::world::{Running, World, task, text};
 
@@ -27,12 +27,14 @@ impl Fleet {
         let store = Server::shared().url(&format!("fleet_{project}"));
         for (n, world) in worlds.iter_mut().enumerate() {
             let name = format!("node-{}", n + 1);
-            let settings = world.outside("home/.config/regatta/node.yaml");
+            let settings = world.outside("home/regatta/node.yaml");
             fs::create_dir_all(settings.parent().unwrap()).unwrap();
             fs::write(settings, format!("name: {name}\n")).unwrap();
             world.env("REGATTA_STORE", &store);
             world.env("REGATTA_HUB", &hub);
             world.env("REGATTA_MAX_WORKERS", "1");
+            // Agents leave signs beside the first clone.
+            world.env("REGATTA_SANDBOX", "off");
         }
         let fleet = Self { worlds, hub };
         for world in &fleet.worlds {
@@ -84,11 +86,19 @@ impl Fleet {
         });
     }
 
-    /// `attempt: node exit` for each attempt of a task.
-    fn attempts(&self, id: &str) -> Vec<String> {
+    /// How each attempt of a task ended.
+    fn exits(&self, id: &str) -> Vec<String> {
         let status = self.worlds[0].regatta(["status", id, "--json"]).exited(0).json();
         let attempts = status["attempts"].as_array().cloned().unwrap_or_default();
-        attempts.iter().map(|attempt| format!("{}: {}", attempt["n"], attempt["exit"])).collect()
+        attempts.iter().map(|attempt| text(&attempt["exit"]).to_owned()).collect()
+    }
+
+    /// Waits until a checkpoint of this task has this file.
+    fn wait_checkpoint(&self, id: &str, path: &str) {
+        until(&format!("{path} is saved"), || {
+            let refs = self.refs(&format!("refs/regatta/wip/{id}/"));
+            refs.iter().find_map(|name| self.file(name, path)).map(drop)
+        });
     }
 
     /// Every task that the history of the target has, once for each landing.
@@ -108,25 +118,193 @@ fn stop(daemon: Running) {
     daemon.wait().exited(0);
 }
 
+
+/// Which clone has the log of an attempt.
+fn ran_in(world: &World, id: &str, attempt: u32) -> bool {
+    world.state_dir().join(format!("logs/{id}/{attempt}.jsonl")).exists()
+}
+
 #[test]
 fn tasks_are_built_on_the_work_of_another_clone_and_land_at_the_hub() {
-    let fleet = Fleet::new("shared", 2);
+    let fleet = Fleet::leased("shared", 2);
     let [one, two] = &fleet.worlds[..] else { unreachable!() };
-    let (in_one, in_two) = (one.barrier("one"), one.barrier("two"));
-    // Which clone runs `first` is open; `beside` occupies it while the other one runs `second`.
-    let tasks = [
-        task("first", "auto_land: false", &format!("pwd >{}; echo 1 >first.txt", shown(&one.outside("first.at")))),
-        task("second", "auto_land: true\ndeps: [first]", "cat first.txt >second.txt; echo 2 >>second.txt"),
-    ];
-    let _ = (&in_one, &in_two);
-    let plan = one.plan(&tasks.concat());
-    let first = one.daemon();
-    one.enqueue(&plan);
+    let busy = one.barrier("busy");
+    let in_one = one.daemon();
+    one.enqueue(&one.plan(&task("first", "auto_land: false", "echo 1 >first.txt")));
     fleet.wait_state("first", "done");
-    stop(first);
     assert_eq!(fleet.refs("refs/regatta/work/first/").len(), 1, "done means that it is at the hub");
-    let second = two.daemon();
+    // The first clone has no room for what comes now.
+    one.enqueue(&one.plan(&task("busy", "auto_land: false", &busy.script())));
+    busy.arrived();
+    let diff = two.regatta(["diff", "first"]).exited(0).stdout;
+    assert!(diff.contains("first.txt"), "{diff}");
+    let in_two = two.daemon();
+    two.enqueue(&two.plan(&task("second", "auto_land: true\ndeps: [first]", "cat first.txt first.txt >second.txt")));
     fleet.wait_state("second", "landed");
-    assert_eq!(fleet.file("main", "second.txt").as_deref(), Some("1\n2\n"));
-    stop(second);
+    assert!(ran_in(one, "first", 1) && ran_in(two, "second", 1));
+    assert_eq!(fleet.file("main", "second.txt").as_deref(), Some("1\n1\n"));
+    let lane = two.regatta(["status", "busy"]).exited(0).stdout;
+    assert!(lane.contains(&format!("node-1:{}", shown(&one.lanes().join("busy")))), "{lane}");
+    let refused = two.regatta(["lane", "path", "busy"]).exited(4).stderr;
+    insta::assert_snapshot!(refused.replace(shown(&one.lanes()), "LANES"), @"");
+    until("the branch of the first clone follows", || {
+        (one.repo().rev("main") == fleet.at_hub("main")).then_some(())
+    });
+    busy.open();
+    fleet.wait_state("busy", "done");
+    until("what landed is no longer kept at the hub", || {
+        fleet.refs("refs/regatta/work/second/").is_empty().then_some(())
+    });
+    assert_eq!(fleet.refs("refs/regatta/work/first/").len(), 1, "what is done stays");
+    assert_eq!(fleet.refs("refs/regatta/wip/second/").len(), 0);
+    stop(in_one);
+    stop(in_two);
+}
+
+/// An agent that leaves a file, and waits to be continued by one that finds it. Says whether both lived at once.
+fn continued(world: &World) -> String {
+    let pid = world.outside("agent.pid");
+    let script = format!(
+        "if [ -e saved.txt ]; then kill -0 $(cat {pid}) 2>/dev/null && touch both.txt; cp saved.txt again.txt; exit 0; fi\n\
+         echo $$ >{pid}; echo mine >mine.txt; git add mine.txt; git commit -qm mine; echo saved >saved.txt\n\
+         while :; do [ -e {go} ] && echo late >late.txt; sleep 0.1; done",
+        pid = pid.display(),
+        go = world.outside("late").display()
+    );
+    task("long", "auto_land: true", &script)
+}
+
+#[test]
+fn a_task_of_a_clone_that_was_killed_continues_elsewhere_with_what_was_saved() {
+    let fleet = Fleet::leased("killed", 2);
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let in_one = one.daemon();
+    one.enqueue(&one.plan(&continued(one)));
+    fleet.wait_checkpoint("long", "saved.txt");
+    let in_two = two.daemon();
+    in_one.kill();
+    fleet.wait_state("long", "landed");
+    assert!(ran_in(two, "long", 2));
+    assert_eq!(fleet.exits("long"), ["lost (the machine or the shim died)", "exit 0"]);
+    assert_eq!(fleet.file("main", "again.txt").as_deref(), Some("saved\n"));
+    assert_eq!(fleet.file("main", "mine.txt").as_deref(), Some("mine\n"));
+    assert_eq!(fleet.file("main", "both.txt"), None, "the first agent was dead by then");
+    assert_eq!(fleet.landed(), ["long"]);
+    stop(in_two);
+}
+
+#[test]
+fn a_clone_that_comes_back_lands_nothing_and_offers_what_it_has_at_the_hub() {
+    let fleet = Fleet::leased("back", 2);
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let in_one = one.daemon();
+    one.enqueue(&one.plan(&continued(one)));
+    fleet.wait_checkpoint("long", "saved.txt");
+    in_one.signal("STOP");
+    // Its agent works on, unseen, until its lease is over.
+    fs::write(one.outside("late"), "").unwrap();
+    let in_two = two.daemon();
+    fleet.wait_state("long", "landed");
+    let landed = fleet.at_hub("main");
+    assert_eq!(fleet.file("main", "late.txt"), None);
+    in_one.signal("CONT");
+    let saved = until("what it has is at the hub", || fleet.refs("refs/regatta/salvage/long/").pop());
+    assert!(saved.starts_with("refs/regatta/salvage/long/node-1-") && saved.ends_with(".1"), "{saved}");
+    assert_eq!(fleet.file(&saved, "late.txt").as_deref(), Some("late\n"));
+    assert!(!one.lanes().join("long").exists(), "its lane is given up");
+    assert_eq!((fleet.at_hub("main"), fleet.landed()), (landed, vec!["long".to_owned()]));
+    assert_eq!(fleet.file("main", "both.txt"), None);
+    let listed = two.regatta(["salvage", "list"]).exited(0).stdout;
+    assert!(listed.contains("node-1-"), "{listed}");
+    let patch = two.regatta(["salvage", "show", "long"]).exited(0).stdout;
+    assert!(patch.contains("late.txt"), "{patch}");
+    stop(in_one);
+    stop(in_two);
+}
+
+#[test]
+fn finished_work_waits_for_a_hub_that_is_away_and_is_parked_after_some_time() {
+    let mut fleet = Fleet::new("away", 1);
+    let away = fleet.worlds[0].outside("away.git");
+    let vanish = |fleet: &Fleet| fs::rename(&fleet.hub, &away).unwrap();
+    let appear = |fleet: &Fleet| fs::rename(&away, &fleet.hub).unwrap();
+    let begin = |fleet: &Fleet, id: &str| {
+        let world = &fleet.worlds[0];
+        let barrier = world.barrier(id);
+        let daemon = world.daemon();
+        let work = format!("echo {id} >{id}.txt; {}", barrier.script());
+        world.enqueue(&world.plan(&task(id, "auto_land: true", &work)));
+        barrier.arrived();
+        vanish(fleet);
+        barrier.open();
+        daemon
+    };
+    let daemon = begin(&fleet, "waits");
+    until("it waits for the hub", || {
+        let events = fleet.worlds[0].regatta(["events", "waits"]).exited(0).stdout;
+        events.contains("its finished work waits for the hub").then_some(())
+    });
+    assert_eq!(fleet.state("waits"), "judging");
+    appear(&fleet);
+    fleet.wait_state("waits", "landed");
+    stop(daemon);
+
+    fleet.worlds[0].env("REGATTA_TEST_HUB_PATIENCE_MS", "1000");
+    let daemon = begin(&fleet, "parked");
+    fleet.wait_state("parked", "parked");
+    appear(&fleet);
+    let world = &fleet.worlds[0];
+    let status = world.regatta(["status", "parked", "--json"]).exited(0).json();
+    let why = text(&status["reason"]).replace(shown(&fleet.hub), "HUB");
+    insta::assert_snapshot!(why, @"");
+    assert!(world.lanes().join("parked/parked.txt").exists(), "its lane is kept");
+    stop(daemon);
+}
+
+#[test]
+fn a_commit_that_the_hub_does_not_have_is_waited_for() {
+    let fleet = Fleet::new("missing", 2);
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let daemon = one.daemon();
+    one.enqueue(&one.plan(&task("first", "auto_land: false", "echo 1 >first.txt")));
+    fleet.wait_state("first", "done");
+    stop(daemon);
+    let work = fleet.refs("refs/regatta/work/first/").pop().unwrap();
+    let commit = fleet.at_hub(&work);
+    fleet.git(&["update-ref", "-d", &work]);
+    let daemon = two.daemon();
+    two.enqueue(&two.plan(&task("second", "auto_land: true\ndeps: [first]", "cp first.txt second.txt")));
+    fleet.wait_state("second", "parked");
+    let status = two.regatta(["status", "second", "--json"]).exited(0).json();
+    let why = text(&status["reason"]).replace(shown(&fleet.hub), "HUB").replace(&commit[..12], "COMMIT");
+    insta::assert_snapshot!(why, @"");
+    one.repo().git(["push", "-q", shown(&fleet.hub), &format!("{commit}:{work}")]);
+    two.regatta(["unpark", "second"]).exited(0);
+    fleet.wait_state("second", "landed");
+    stop(daemon);
+}
+
+#[test]
+fn a_retry_continues_from_another_clone_and_a_task_that_is_requeued_starts_over() {
+    let fleet = Fleet::new("retry", 2);
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let script = "if [ -e mark.txt ]; then echo again >>mark.txt; exit 0; fi; echo first >mark.txt; exit 1";
+    let daemon = one.daemon();
+    one.enqueue(&one.plan(&[task("kept", "auto_land: false", script), task("over", "auto_land: false", script)].concat()));
+    for id in ["kept", "over"] {
+        until("it has failed", || matches!(&*fleet.state(id), "failed" | "blocked").then_some(()));
+    }
+    stop(daemon);
+    two.regatta(["retry", "kept"]).exited(0);
+    two.regatta(["requeue", "over"]).exited(0);
+    let daemon = two.daemon();
+    fleet.wait_state("kept", "done");
+    until("it has failed again", || {
+        (fleet.exits("over").len() == 2 && fleet.state("over") != "running").then_some(())
+    });
+    stop(daemon);
+    let work = fleet.refs("refs/regatta/work/kept/").pop().unwrap();
+    assert_eq!(fleet.file(&work, "mark.txt").as_deref(), Some("first\nagain\n"));
+    assert_eq!(fs::read_to_string(two.lanes().join("over/mark.txt")).unwrap(), "first\n");
+    assert!(ran_in(two, "kept", 2) && ran_in(two, "over", 2));
 }

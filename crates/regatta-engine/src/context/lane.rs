@@ -13,6 +13,7 @@ use super::Context;
 use crate::git::GitError;
 use crate::lanes::{Includes, Lane, RetireMode, Retired};
 use crate::persist::until_answered;
+use crate::travel::{is_elsewhere, last_with_lane};
 
 /// Where agents keep their definitions, below the checkout's root and a task's own directory.
 const PERSONAS: [&str; 5] =
@@ -65,11 +66,23 @@ impl Context {
             Err(StoreError::NotFound(_)) => true,
             Err(_) => false,
         };
-        if !idle {
+        if !idle || self.went_on_elsewhere(task, mode).await {
             return Ok(Retired::NoLane);
         }
         let id = task.clone();
         self.blocking(move |ctx| ctx.repository.lanes.retire(&id, mode, crate::clock::now())).await
+    }
+
+    /// Whether a lane is of an earlier attempt than the one whose work was settled: its commits are not that work, and
+    /// [`travel`](crate::travel) saves them.
+    async fn went_on_elsewhere(&self, task: &TaskId, mode: RetireMode) -> bool {
+        if mode == RetireMode::SalvageFirst || self.shared_hub().is_none() {
+            return false;
+        }
+        match until_answered(|| self.services.store.attempts(task)).await {
+            Ok(attempts) => last_with_lane(&attempts).is_some_and(is_elsewhere),
+            Err(_) => true,
+        }
     }
 
     /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas. Returns

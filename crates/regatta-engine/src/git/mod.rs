@@ -64,7 +64,7 @@ pub(crate) use refs::{
 pub use regatta_core::oid::Oid;
 pub use repo::{Head, Identity, Repo};
 pub(crate) use salvages::{SALVAGE, save_commit};
-pub use salvages::{Salvage, salvages, salvages_of};
+pub use salvages::{Salvage, salvages, salvages_elsewhere, salvages_of};
 pub(crate) use stash::{Stash, parse as parse_stashes, parse_log as parse_stash_log};
 pub use status::{Change, ChangeKind, Status};
 pub(crate) use transfer::Transfer;

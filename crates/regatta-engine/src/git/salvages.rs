@@ -3,6 +3,9 @@
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
+use crate::hub::names;
+use crate::travel::salvage::clone_name;
+
 use super::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo};
 
 /// Prefix of salvage refs, one directory per task.
@@ -24,6 +27,10 @@ pub struct Salvage {
     pub subject: String,
     /// When it happened.
     pub at: Timestamp,
+    /// The clone that saved it, if it is another one.
+    pub by: Option<String>,
+    /// Its number among those that this clone saved of its task.
+    pub number: u64,
 }
 
 /// All salvages in this repository, lowest number first within each task.
@@ -34,6 +41,16 @@ pub fn salvages(repo: &Repo) -> Result<Vec<Salvage>, GitError> {
 /// The salvages of one task.
 pub fn salvages_of(repo: &Repo, task: &TaskId) -> Result<Vec<Salvage>, GitError> {
     list(repo, &format!("{SALVAGE}{task}/"))
+}
+
+/// Salvages of other clones that were fetched from the hub, of one task or of all.
+pub fn salvages_elsewhere(repo: &Repo, task: Option<&TaskId>) -> Result<Vec<Salvage>, GitError> {
+    let prefix = task.map_or_else(|| SALVAGE.to_owned(), |task| format!("{SALVAGE}{task}/"));
+    let own = clone_name();
+    let mut found = list(repo, &names::here(&prefix))?;
+    // Those of this clone only mark what it has sent.
+    found.retain(|salvage| salvage.by.is_some() && salvage.by != own);
+    Ok(found)
 }
 
 fn list(repo: &Repo, prefix: &str) -> Result<Vec<Salvage>, GitError> {
@@ -47,8 +64,13 @@ fn list(repo: &Repo, prefix: &str) -> Result<Vec<Salvage>, GitError> {
         else {
             continue;
         };
-        let task = name.strip_prefix(SALVAGE).and_then(|rest| rest.split('/').next());
-        let Some(task) = task.and_then(|task| TaskId::parse(task).ok()) else { continue };
+        let rest = name.strip_prefix(SALVAGE).or_else(|| name.strip_prefix(&names::here(SALVAGE)));
+        let Some((task, last)) = rest.and_then(|rest| rest.split_once('/')) else { continue };
+        let Ok(task) = TaskId::parse(task) else { continue };
+        let (by, number) = match names::saved_by(name) {
+            Some((clone, n)) => (Some(clone.to_owned()), n),
+            None => (None, last.parse().unwrap_or(0)),
+        };
         let at = Timestamp::from_millis(at.parse::<i64>().unwrap_or(0) * 1000);
         found.push(Salvage {
             name: name.to_owned(),
@@ -56,6 +78,8 @@ fn list(repo: &Repo, prefix: &str) -> Result<Vec<Salvage>, GitError> {
             task,
             subject: subject.to_owned(),
             at,
+            by,
+            number,
         });
     }
     Ok(found)

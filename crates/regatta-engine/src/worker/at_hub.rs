@@ -233,3 +233,26 @@ fn what_arrived(last: &Attempt, node: &str, saved: &SavedWork) -> String {
          keep what is good, and continue from there.\n"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use regatta_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_learns_where_its_work_comes_from() {
+        let oid = Oid::parse(&"a".repeat(40)).unwrap();
+        let saved = SavedWork {
+            attempt: 2,
+            base: oid.clone(),
+            head: oid,
+            tree: None,
+            at: Some(Timestamp::from_millis(1_763_182_800_000)),
+        };
+        let lost = Attempt { exit: Some(Exit::Lost), ..Attempt::new(2, "claude") };
+        insta::assert_snapshot!(what_arrived(&lost, "big-1", &saved), @"");
+        let failed = Attempt { exit: Some(Exit::Exited { code: 1 }), ..lost };
+        insta::assert_snapshot!(what_arrived(&failed, "big-1", &SavedWork { at: None, ..saved }), @"");
+    }
+}

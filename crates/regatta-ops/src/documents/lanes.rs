@@ -9,7 +9,6 @@ use regatta_engine::lanes::{LaneInfo, LanePurpose, PooledLane};
 use regatta_store::SessionId;
 use serde::Serialize;
 
-use crate::salvage::number;
 
 /// A lane, as in `lane list --json`: in use, or in the pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -118,6 +117,9 @@ pub struct SweptLaneDocument {
 /// Saved work, as in `salvage list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SavedDocument {
+    /// The clone that saved it, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone: Option<String>,
     pub commit: Oid,
     /// Its number among those of its task.
     pub number: u64,
@@ -134,8 +136,9 @@ pub struct SavedDocument {
 impl From<&Salvage> for SavedDocument {
     fn from(salvage: &Salvage) -> Self {
         Self {
+            clone: salvage.by.clone(),
             commit: salvage.oid.clone(),
-            number: number(salvage),
+            number: salvage.number,
             reference: salvage.name.clone(),
             saved_at: salvage.at,
             task: salvage.task.clone(),
@@ -149,6 +152,9 @@ impl From<&Salvage> for SavedDocument {
 pub struct SavedPatchDocument {
     /// The commit it is compared with.
     pub base: Oid,
+    /// The clone that saved it, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone: Option<String>,
     pub commit: Oid,
     /// Its number among those of its task.
     pub number: u64,

@@ -19,6 +19,7 @@ use regatta_engine::landing::target::is_taken_back;
 use regatta_engine::radar::last_sighting;
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::suspicions::open_suspicions;
+use regatta_engine::travel::is_elsewhere;
 use regatta_store::{MAIN_QUEUE, SpendQuery, Spending, Store, TaskRecord};
 
 use super::tasks::{document_of, is_over};
@@ -200,9 +201,16 @@ fn salvage_document(salvage: &Salvage) -> SalvageDocument {
     }
 }
 
-/// The directory of the last attempt, if it exists.
+/// The directory of the last attempt, if it exists here.
 pub fn lane(last: Option<&Attempt>) -> Option<&Path> {
-    last.and_then(|attempt| attempt.lane.as_deref()).filter(|lane| lane.is_dir())
+    let here = last.filter(|attempt| !is_elsewhere(attempt));
+    here.and_then(|attempt| attempt.lane.as_deref()).filter(|lane| lane.is_dir())
+}
+
+/// The machine and the directory of the last attempt, if that was in another clone.
+pub fn lane_elsewhere(last: Option<&Attempt>) -> Option<String> {
+    let last = last.filter(|attempt| is_elsewhere(attempt))?;
+    Some(format!("{}:{}", last.place.as_ref()?.node, last.lane.as_ref()?.display()))
 }
 
 /// Every landing of this task.

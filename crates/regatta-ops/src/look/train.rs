@@ -52,6 +52,12 @@ pub fn hub(project: &Project) -> Result<Option<Hub>, Refusal> {
     Ok(found.map_err(EngineError::from)?)
 }
 
+/// The hub, if clones that share the store exchange their work through it.
+pub fn shared_hub(project: &Project) -> Result<Option<Hub>, Refusal> {
+    let shared = !project.store_url.starts_with("sqlite:");
+    if shared { hub(project) } else { Ok(None) }
+}
+
 /// Whether work lands at a hub. One that cannot be used is reported by what uses it.
 pub fn is_at_hub(project: &Project) -> bool {
     hub(project).is_ok_and(|hub| hub.is_some())

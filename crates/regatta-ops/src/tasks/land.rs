@@ -197,6 +197,7 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
     let Some((made, (base, head))) = made else {
         return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land")));
     };
+    crate::diff::fetch(project, task, &attempts).await?;
     let head = boarded(project, task, made, (&base, head))?;
     offer(project, id, made.n, &head)?;
     let request = request(project, task, made, (base, head))?;
