@@ -147,6 +147,7 @@ pub fn node_of(process: Identity, kind: SessionKind, what: &str) -> NodeInfo {
         place: None,
         lease_ms: None,
         node_id: node::id(),
+        program: Some(regatta_store::program::program()),
     }
 }
 
@@ -521,6 +522,7 @@ mod tests {
             place: None,
             lease_ms: None,
             node_id: None,
+            program: None,
         };
         SessionInfo { session: SessionId(id.into()), node, beat }
     }

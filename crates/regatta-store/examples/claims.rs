@@ -30,6 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         place: None,
         lease_ms: None,
         node_id: None,
+        program: None,
     };
     store.open_session(&session, &node).await?;
     let mut at = 0;

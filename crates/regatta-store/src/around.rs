@@ -47,6 +47,10 @@ impl<L: Layer> Store for L {
         self.described()
     }
 
+    fn transfer(&self) -> Option<&dyn crate::transfer::Transfer> {
+        self.inner().transfer()
+    }
+
     fn is_shared(&self) -> bool {
         self.inner().is_shared()
     }

@@ -134,6 +134,7 @@ impl NodeInfo {
             place: None,
             lease_ms: None,
             node_id: None,
+            program: Some(crate::program::program()),
         }
     }
 

@@ -19,10 +19,12 @@ mod fleet;
 mod model;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod program;
 mod rules;
 mod spending;
 pub mod sqlite;
 mod stored;
+pub mod transfer;
 
 #[cfg(any(debug_assertions, feature = "conformance"))]
 pub mod around;
@@ -57,9 +59,24 @@ pub use spending::*;
 
 /// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same; or `postgres://USER@HOST/DATABASE`.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    open_as(url, false).await
+}
+
+/// The same, even if it is being moved or copied: calls that write are refused then, except those of
+/// [`Transfer`](transfer::Transfer).
+pub async fn open_marked(url: &str) -> Result<Arc<dyn Store>> {
+    open_as(url, true).await
+}
+
+async fn open_as(url: &str, marked: bool) -> Result<Arc<dyn Store>> {
     #[cfg(feature = "postgres")]
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return rigged_or_plain(postgres::PostgresStore::open(url).await?);
+        let store = if marked {
+            postgres::PostgresStore::open_marked(url).await?
+        } else {
+            postgres::PostgresStore::open(url).await?
+        };
+        return rigged_or_plain(store);
     }
     let path = match url.split_once(':') {
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
@@ -74,7 +91,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
         return Err(StoreError::Invalid(format!("the store {url:?} names no file; use sqlite:PATH")));
     }
     let path = PathBuf::from(path);
-    let opened = tokio::task::spawn_blocking(move || sqlite::SqliteStore::open(path)).await;
+    let opened = tokio::task::spawn_blocking(move || {
+        if marked { sqlite::SqliteStore::open_marked(path) } else { sqlite::SqliteStore::open(path) }
+    })
+    .await;
     let store =
         opened.map_err(|error| StoreError::Unavailable(format!("opening was given up: {error}")))??;
     rigged_or_plain(store)
@@ -96,6 +116,11 @@ fn rigged_or_plain(store: impl Store + 'static) -> Result<Arc<dyn Store>> {
 pub trait Store: Crew + Fleet {
     /// Its location without secrets, for display.
     fn describe(&self) -> String;
+
+    /// What copies, checks and dumps it as a whole; `None` if its backend cannot.
+    fn transfer(&self) -> Option<&dyn transfer::Transfer> {
+        None
+    }
 
     /// Whether several machines can use it. SQLite's file belongs to one.
     fn is_shared(&self) -> bool;

@@ -98,6 +98,9 @@ pub struct NodeInfo {
     /// The node: the id of this user's Regatta on this machine; unknown in sessions of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
+    /// The number of its program ([`program`](crate::program)); unknown in sessions of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
 }
 
 /// A [`NodeInfo`] as a store may have it: sessions of older versions do not say their kind.
@@ -114,6 +117,7 @@ struct StoredNode {
     place: Option<String>,
     lease_ms: Option<u64>,
     node_id: Option<String>,
+    program: Option<u32>,
 }
 
 impl From<StoredNode> for NodeInfo {
@@ -130,9 +134,10 @@ impl From<StoredNode> for NodeInfo {
             place,
             lease_ms,
             node_id,
+            program,
         } = stored;
         let kind = kind.unwrap_or_else(|| SessionKind::of_text(&what));
-        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms, node_id }
+        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms, node_id, program }
     }
 }
 

@@ -235,6 +235,7 @@ pub fn node_info(name: &str) -> NodeInfo {
         place: None,
         lease_ms: None,
         node_id: None,
+        program: None,
     }
 }
 

@@ -6,15 +6,23 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
+use crate::transfer::Mark;
 
 /// Raised by a commit whose plan rests on a record that has changed.
 pub(super) const STALE: &str = "RG001";
+
+/// Raised by every commit while the store has a mark, which is the message.
+const MARKED: &str = "RG002";
 
 impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         let text = said(&error);
         let Some(state) = error.code() else { return StoreError::Unavailable(text) };
         match state.code() {
+            MARKED => match error.as_db_error().map(|db| Mark::parse(db.message())) {
+                Some(Ok(mark)) => mark.refusal("this store"),
+                _ => StoreError::Refused("this store was moved".into()),
+            },
             code if is_passing(code) => StoreError::Unavailable(text),
             "28000" | "28P01" | "3D000" => StoreError::Invalid(text),
             "42501" => StoreError::Refused(text),

@@ -32,6 +32,7 @@ mod spending;
 mod store;
 mod tls;
 mod train;
+mod transfer;
 mod wire;
 
 use std::sync::Arc;
@@ -63,12 +64,26 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens the store at `url`, creating its schema if it is missing.
     pub async fn open(url: &str) -> Result<Self> {
+        Self::open_as(url, false).await
+    }
+
+    /// The same, even if it is being moved or copied. Calls that write are refused then, except those of
+    /// [`Transfer`](crate::transfer::Transfer).
+    pub async fn open_marked(url: &str) -> Result<Self> {
+        Self::open_as(url, true).await
+    }
+
+    async fn open_as(url: &str, marked: bool) -> Result<Self> {
         let address = address::Address::parse(url)?
             .with_password(|config| password::find(config, |name| std::env::var_os(name)))?;
         let bell = bell::Bell::new(&address.schema);
         let pool = pool::Pool::new(address)?;
         let opened = pool.within(async {
             let db = pool.lease().await?;
+            if !marked {
+                let shown = pool.address.shown();
+                migrate::refuse_marked(&db, &pool.address.schema, &shown).await?;
+            }
             migrate::up(&db, &pool.address.schema).await?;
             pool.saw(events::last_seq(&db).await?);
             db.keep(Ok(()))

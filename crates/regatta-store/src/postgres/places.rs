@@ -157,12 +157,17 @@ fn check(table: Table, rows: &[(Place, u64, i64)]) -> Query {
     }
 }
 
+/// The lock of the whole project, which every plan holds: shared, or alone if the plan is long.
+pub(super) fn whole(schema: &str) -> i64 {
+    hashed(schema, None)
+}
+
 /// At most this many keys are locked one by one: the server's table of locks is small.
 const MOST_LOCKS: usize = 500;
 
 /// Locks everything that the plan expects to be unchanged, in one order for all plans. A long plan locks the project.
 pub(super) fn locks(plan: &Plan, schema: &str) -> Query {
-    let whole = hashed(schema, None);
+    let whole = whole(schema);
     let mut keys: BTreeMap<i64, bool> = BTreeMap::new();
     for (key, _) in plan.checks.iter().map(|(key, version)| (key, version)) {
         keys.entry(hashed(schema, Some(&place(key)))).or_insert(false);

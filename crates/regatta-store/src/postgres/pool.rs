@@ -70,7 +70,8 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Connection> {
+    /// A connection that the pool does not keep.
+    pub(super) async fn connect(&self) -> Result<Connection> {
         let seen = self.highest.load(Ordering::Relaxed);
         let connection = Connection::open(&self.address, &self.tls, None).await?;
         if seen > 0 {
@@ -79,7 +80,7 @@ impl Pool {
             if now < seen {
                 return Err(StoreError::Corrupt(format!(
                     "the store lost events {}..{seen}, as after a failover to a standby that was behind; stop all \
-                     nodes and restore a copy of the database that has them",
+                     nodes, then run `regatta store accept-loss`, or restore a copy of the database that has them",
                     now + 1
                 )));
             }

@@ -27,6 +27,10 @@ impl Store for PostgresStore {
         self.pool.address.shown()
     }
 
+    fn transfer(&self) -> Option<&dyn crate::transfer::Transfer> {
+        Some(self)
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

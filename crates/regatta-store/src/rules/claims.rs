@@ -16,7 +16,7 @@ use regatta_core::time::Timestamp;
 use super::dependents::skip_if_hopeless;
 use super::queue::forget_failures;
 use super::record::{Folded, Kept, Key, SetKey, Spec, StoredAttempt, Task, Want, folded};
-use super::{Call, Draft, Rule, admission, prompts, sessions, train};
+use super::{Call, Draft, Rule, admission, era, prompts, sessions, train};
 use crate::{Claim, ClaimRequest, Outcome, RequestId, Result, Step, StoreError};
 
 /// Claims a task.
@@ -44,6 +44,7 @@ pub(crate) fn wants(wanted: &ClaimRequest) -> Vec<Want> {
     let mut wants = vec![
         Want::Record(Key::Session(wanted.session.clone())),
         Want::Record(Key::Holds(wanted.session.clone())),
+        Want::Record(era::key()),
         Want::Record(Key::Starts),
         Want::Record(Key::Task(Arc::clone(&task))),
         Want::Record(Key::Spec(Arc::clone(&task))),
@@ -97,11 +98,12 @@ pub(crate) fn claim_in(draft: &mut Draft<'_>, wanted: &ClaimRequest) -> Rule<Opt
     } else if !node.is_member() {
         sessions::guard_starts(draft)?;
     }
+    let fence = era::above(draft, row.fence)?;
     drop(row);
     draft.guard(Key::Holds(wanted.session.clone()))?;
     let row = draft.edit_task(&task)?;
     row.attempts += 1;
-    row.fence += 1;
+    row.fence = fence;
     row.session = Some(wanted.session.clone());
     row.claim_request = Some(wanted.request.0.clone());
     row.token_hash = Some(wanted.token_hash.clone());

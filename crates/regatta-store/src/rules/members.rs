@@ -11,7 +11,7 @@ use regatta_core::state::{Change, TaskState};
 use regatta_core::time::Timestamp;
 
 use super::record::{Folded, Kept, Key, Registered, SetKey, Want, folded};
-use super::{Call, Draft, Rule, claims, sessions, train};
+use super::{Call, Draft, Rule, claims, era, sessions, train};
 use crate::crew::{LEADER_ROLE, NewMember};
 use crate::{Claim, ClaimRequest, SessionId, StoreError};
 
@@ -26,6 +26,7 @@ pub(crate) fn register(new: &NewMember, at: Timestamp) -> Call<'_, ()> {
         ];
         if new.role.is_leader() {
             wants.push(Want::Record(Key::Role(LEADER_ROLE.to_owned())));
+            wants.push(Want::Record(era::key()));
         }
         wants
     };

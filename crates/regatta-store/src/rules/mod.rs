@@ -27,6 +27,7 @@ pub(crate) mod dependents;
 pub(crate) mod documents;
 pub(crate) mod draft;
 pub(crate) mod enqueue;
+pub(crate) mod era;
 pub(crate) mod events;
 #[cfg(any(test, feature = "postgres"))]
 pub(crate) mod ledger;

@@ -15,14 +15,19 @@ use regatta_core::train::{CarStep, LandRequest, LandStep};
 
 use super::dependents::skip_if_hopeless;
 use super::record::{Folded, Holding, Kept, Key, Pass, SetKey, StoredCar, Task, Want, folded};
-use super::{Call, Draft, Rule, prompts, sessions};
+use super::{Call, Draft, Rule, era, prompts, sessions};
 use crate::stored::bounded;
 use crate::{Lander, SessionId, StoreError};
 
 /// Makes a session the holder of a role.
 pub(crate) fn elect<'a>(role: &'a str, session: &'a SessionId) -> Call<'a, Option<Lander>> {
-    let wants =
-        move || vec![Want::Record(Key::Session(session.clone())), Want::Record(Key::Role(role.to_owned()))];
+    let wants = move || {
+        vec![
+            Want::Record(Key::Session(session.clone())),
+            Want::Record(Key::Role(role.to_owned())),
+            Want::Record(era::key()),
+        ]
+    };
     Call::timeless(wants, move |draft| elect_in(draft, role, session))
 }
 
@@ -112,7 +117,7 @@ pub(crate) fn elect_in(draft: &mut Draft<'_>, role: &str, session: &SessionId) -
         Some(holder) if sessions::opened(draft, holder)?.is_some() => return Ok(None),
         _ => {}
     }
-    let term = held.term + 1;
+    let term = era::above(draft, held.term)?;
     draft.put(key, Holding { session: Some(session.clone()), term }.record())?;
     Ok(Some(lander(term)))
 }

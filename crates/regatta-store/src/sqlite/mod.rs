@@ -26,6 +26,7 @@ mod sessions;
 mod spending;
 mod store;
 mod train;
+mod transfer;
 mod watch;
 mod writer;
 
@@ -36,6 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::{Result, StoreError};
+use open::Marks;
 use writer::Reading;
 
 /// A store in one file. Cheap to open; closing it waits for pending writes.
@@ -52,19 +54,25 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store at `path`, creating it, its directory and its schema if they are missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path.as_ref(), Reading::AtOnce)
+        Self::open_with(path.as_ref(), Reading::AtOnce, Marks::Refused)
+    }
+
+    /// The same, even if it is being moved or copied. Calls that write are refused then, except those of
+    /// [`Transfer`](crate::transfer::Transfer).
+    pub fn open_marked(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path.as_ref(), Reading::AtOnce, Marks::Accepted)
     }
 
     /// The same, but its rules read in rounds, as they do in a store over a network.
     #[cfg(feature = "conformance")]
     pub fn open_in_rounds(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path.as_ref(), Reading::InRounds)
+        Self::open_with(path.as_ref(), Reading::InRounds, Marks::Refused)
     }
 
-    fn open_with(path: &Path, reading: Reading) -> Result<Self> {
+    fn open_with(path: &Path, reading: Reading, marks: Marks) -> Result<Self> {
         let path = std::path::absolute(path)
             .map_err(|error| StoreError::Invalid(format!("the store's path is no path: {error}")))?;
-        let writer = writer::Writer::start(open::writer(&path)?, &path, reading)?;
+        let writer = writer::Writer::start(open::writer(&path, marks)?, &path, reading)?;
         let (readers, file) = (reader::Readers::new(path.clone()), file_at(&path));
         Ok(Self { readers, watch: Mutex::new(None), writer, file, path })
     }

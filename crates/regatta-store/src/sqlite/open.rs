@@ -24,8 +24,16 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// How long to wait for another process's transaction before returning [`StoreError::Busy`].
 const BUSY: Duration = Duration::from_secs(10);
 
+/// Whether a store with a mark may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    Refused,
+    /// To move it, or to continue a copy.
+    Accepted,
+}
+
 /// Creates what is missing, updates the schema, and returns the writing connection.
-pub(super) fn writer(path: &Path) -> Result<Connection> {
+pub(super) fn writer(path: &Path, marks: Marks) -> Result<Connection> {
     let linked = rusqlite::version_number();
     if linked < OLDEST_SQLITE {
         return Err(StoreError::Corrupt(format!(
@@ -38,6 +46,9 @@ pub(super) fn writer(path: &Path) -> Result<Connection> {
     })?;
     let mut db = connect(path)?;
     migrate::refuse_foreign(&db, path)?;
+    if marks == Marks::Refused {
+        migrate::refuse_marked(&db, path)?;
+    }
     enter_wal(&db)?;
     db.pragma_update(None, "synchronous", "FULL")?;
     migrate::up(&mut db, path)?;

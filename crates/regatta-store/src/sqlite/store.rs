@@ -28,6 +28,10 @@ impl Store for SqliteStore {
         format!("sqlite:{}", self.path.display())
     }
 
+    fn transfer(&self) -> Option<&dyn crate::transfer::Transfer> {
+        Some(self)
+    }
+
     fn is_shared(&self) -> bool {
         false
     }

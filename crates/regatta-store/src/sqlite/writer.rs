@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 use tokio::sync::{oneshot, watch};
 
+use super::migrate;
 use crate::{Result, StoreError};
 
 /// Maximum number of writes in one commit.
@@ -22,6 +23,7 @@ const GROUP: usize = 256;
 /// Permission to write: exists only inside the writer's transaction.
 pub(super) struct Tx<'a> {
     db: &'a Connection,
+    path: &'a Path,
     reading: Reading,
 }
 
@@ -44,7 +46,7 @@ impl Tx<'_> {
 #[cfg(test)]
 impl<'a> Tx<'a> {
     pub(super) fn for_test(db: &'a Connection) -> Self {
-        Self { db, reading: Reading::AtOnce }
+        Self { db, path: Path::new("test"), reading: Reading::AtOnce }
     }
 }
 
@@ -74,6 +76,7 @@ struct Call<T, F> {
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
     is_quiet: bool,
+    is_marked: bool,
 }
 
 impl<T, F> Write for Call<T, F>
@@ -83,7 +86,13 @@ where
 {
     fn run(&mut self, tx: &Tx) {
         if let Some(work) = self.work.take() {
-            self.outcome = Some(in_savepoint(tx, work));
+            let is_marked = self.is_marked;
+            self.outcome = Some(in_savepoint(tx, move |tx| {
+                if !is_marked {
+                    migrate::refuse_marked(tx, tx.path)?;
+                }
+                work(tx)
+            }));
         }
     }
 
@@ -130,7 +139,7 @@ impl Writer {
             let (changed, path) = (changed.clone(), path.to_owned());
             std::thread::Builder::new()
                 .name("regatta-store".into())
-                .spawn(move || run(&Tx { db: &db, reading }, &path, &messages, &changed))
+                .spawn(move || run(&Tx { db: &db, path: &path, reading }, &path, &messages, &changed))
                 .map_err(|error| StoreError::Unavailable(format!("no thread for the store: {error}")))?
         };
         Ok(Self { inbox: Some(inbox), thread: Some(thread), changed })
@@ -142,7 +151,16 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Tx) -> Result<T> + Send + 'static,
     {
-        self.write(work, false).await
+        self.write(work, false, false).await
+    }
+
+    /// The same, even if the store has a mark.
+    pub(super) async fn call_marked<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx) -> Result<T> + Send + 'static,
+    {
+        self.write(work, false, true).await
     }
 
     /// The same for a write that no reader of this process waits for.
@@ -151,17 +169,17 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Tx) -> Result<T> + Send + 'static,
     {
-        self.write(work, true).await
+        self.write(work, true, false).await
     }
 
-    async fn write<T, F>(&self, work: F, is_quiet: bool) -> Result<T>
+    async fn write<T, F>(&self, work: F, is_quiet: bool, is_marked: bool) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Tx) -> Result<T> + Send + 'static,
     {
         let gone = || StoreError::Unavailable("the store was closed".into());
         let (reply, answer) = oneshot::channel();
-        let call = Call { work: Some(work), outcome: None, reply, is_quiet };
+        let call = Call { work: Some(work), outcome: None, reply, is_quiet, is_marked };
         let inbox = self.inbox.as_ref().ok_or_else(gone)?;
         inbox.send(Message::Write(Box::new(call))).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
