@@ -79,6 +79,7 @@ const GROUPS: &[Group] = &[
             ("doctor", "regatta doctor"),
             ("sandbox", "regatta sandbox show"),
             ("hub", "regatta hub init ssh://build-1/srv/shop.git"),
+            ("store", "regatta store copy sqlite postgres://regatta@db.example/boats"),
             ("trust", "regatta trust"),
             ("config", "regatta config"),
             ("profiles", "regatta profiles"),

@@ -9,6 +9,7 @@ mod lanes;
 mod parallel;
 pub mod plans;
 mod prompts;
+mod stores;
 mod train;
 mod watch;
 
@@ -19,6 +20,7 @@ pub use hub::*;
 pub use lanes::*;
 pub use parallel::*;
 pub use prompts::*;
+pub use stores::*;
 pub use train::*;
 pub use watch::*;
 mod cost;

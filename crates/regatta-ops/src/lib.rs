@@ -32,6 +32,7 @@ pub mod scaffold;
 pub mod secrets;
 pub mod setup;
 pub mod step;
+pub mod stores;
 pub mod target;
 pub mod taskfiles;
 pub mod tasks;

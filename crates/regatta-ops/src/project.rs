@@ -355,7 +355,7 @@ async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
         StoreError::Invalid(_) => Refusal::from(error).hinted(
             "omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
         ),
-        error => Refusal::from(error),
+        error => crate::stores::refused(error),
     })?;
     // Members whose processes are gone no longer hold tasks, and no caller sees them otherwise.
     regatta_engine::crew::bury(store.as_ref()).await?;

@@ -43,6 +43,7 @@ mod sandbox;
 pub(crate) mod send;
 pub(crate) mod setup;
 pub(crate) mod status;
+mod store;
 pub(crate) mod summary;
 pub(crate) mod task;
 pub(crate) mod top;
@@ -107,6 +108,8 @@ pub(crate) enum Command {
     Land(land::Args),
     #[command(subcommand)]
     Hub(hub::HubCommand),
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
@@ -187,6 +190,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
         Command::Hub(command) => hub::run(command, global, ui).await,
+        Command::Store(command) => store::run(command, global, ui).await,
         Command::Sandbox(command) => sandbox::run(command, global, ui).await,
         Command::Salvage(command) => salvage::run(command, global, ui).await,
         Command::Orchestrator(command) => orchestrator::run(command, global, ui).await,

@@ -75,6 +75,15 @@ pub(super) fn version(db: &Connection) -> Result<usize> {
     Ok(query.query_row([], |row| row.get::<_, u32>(0))? as usize)
 }
 
+/// The version of the schema at a path, without a mark, and the one that this program knows.
+pub(super) fn versions(path: &Path) -> Result<(usize, usize)> {
+    let known = program::migrations(MIGRATIONS)?.len();
+    if !path.try_exists().unwrap_or(true) {
+        return Ok((0, known));
+    }
+    Ok((version(&super::open::reader(path)?)? % MARKED, known))
+}
+
 /// The mark of the store.
 pub(super) fn mark(db: &Connection) -> Result<Option<Mark>> {
     if version(db)? < MARKED {

@@ -77,6 +77,11 @@ impl SqliteStore {
         Ok(Self { readers, watch: Mutex::new(None), writer, file, path })
     }
 
+    /// The version of the schema at `path`, zero if there is none, and the one that this program knows.
+    pub fn versions(path: impl AsRef<Path>) -> Result<(usize, usize)> {
+        migrate::versions(path.as_ref())
+    }
+
     /// Writes to a removed file would succeed without an error, and no other process would ever see them.
     fn require_file(&self) -> Result<()> {
         if file_at(&self.path) == self.file {

@@ -4,7 +4,7 @@
 //! and then a change of it is found by the comparison. A copy that was cut off continues where it stopped; a source that
 //! has changed since is copied from its beginning.
 
-use super::{Kind, Line, Mark, Place, Sums, Transfer, is_empty, of, sums};
+use super::{Kind, Line, Mark, Place, Sums, Transfer, check, is_empty, of, sums};
 use crate::{Result, Store, StoreError};
 
 /// What was copied.
@@ -52,7 +52,7 @@ pub async fn copy(
         Some(Mark::Moved { to }) if to == to_address && resumed => None,
         Some(mark) => return Err(mark.refusal(&from_address)),
     };
-    let copied = fill_and_compare(source, target, &from_address, resumed, progress).await;
+    let copied = fill_and_check(source, target, &from_address, resumed, progress).await;
     let sums = match (copied, &sealed) {
         (Ok(sums), _) => sums,
         (Err(error), None) => return Err(error),
@@ -106,6 +106,24 @@ async fn refuse_engines(from: &dyn Store) -> Result<()> {
         from.describe(),
         names.join(", ")
     )))
+}
+
+async fn fill_and_check(
+    source: &dyn Transfer,
+    target: &dyn Transfer,
+    from: &str,
+    resumed: bool,
+    progress: &(dyn Fn(Kind, u64) + Send + Sync),
+) -> Result<Sums> {
+    let sums = fill_and_compare(source, target, from, resumed, progress).await?;
+    let checked = check(target).await?;
+    match checked.violations.first() {
+        None => Ok(sums),
+        Some(first) => Err(StoreError::Refused(format!(
+            "{from} is damaged, and stays as it is: {} violations, first: {}: {}; `regatta store check` lists them",
+            checked.count, first.record, first.problem
+        ))),
+    }
 }
 
 async fn fill_and_compare(
