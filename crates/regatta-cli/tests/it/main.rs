@@ -77,6 +77,7 @@ mod send;
 mod setup;
 mod shared_store;
 mod status;
+mod store_commands;
 mod target;
 mod task;
 mod top;

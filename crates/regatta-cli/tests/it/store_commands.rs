@@ -1,0 +1,228 @@
+//! `regatta store`: whole stores, moved between SQLite and PostgreSQL, checked, saved and migrated.
+
+use std::path::{Path, PathBuf};
+
+use regatta_testkit::postgres::Server;
+use regatta_testkit::world::{PLAN, World, text};
+use serde_json::Value;
+
+use super::REGATTA;
+
+/// A world in which a plan has run, with messages, context and a follow-up prompt.
+fn lived_in() -> World {
+    let world = World::new(REGATTA);
+    world.run(&world.plan_file(PLAN), &[]).exited(1);
+    world.regatta(["ctx", "set", "api", "v1"]).exited(0);
+    world.regatta(["ctx", "set", "db", "old"]).exited(0);
+    world.regatta(["ctx", "set", "api", "v2"]).exited(0);
+    world.regatta(["crew", "register", "Ada", "--role", "developer", "--lease", "1h"]).exited(0);
+    world.regatta(["msg", "send", "Ada", "the schema is ready"]).exited(0);
+    world.regatta(["send", "good", "one more thing"]).exited(0);
+    world.regatta(["add", "a task that waits", "--agent", "sh"]).exited(0);
+    world
+}
+
+fn dump(world: &World, store: &str) -> String {
+    let dump = world.regatta(["store", "dump", "--store", store]).exited(0).stdout;
+    // The first line names the store.
+    dump.lines().skip(1).map(|line| format!("{line}\n")).collect()
+}
+
+fn sqlite(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+fn own(world: &World) -> String {
+    sqlite(&world.state_dir().join("regatta.db"))
+}
+
+/// The text without what differs from run to run.
+fn shown(world: &World, text: &str) -> String {
+    let root = world.root().canonicalize().unwrap();
+    let outside = root.parent().unwrap().to_string_lossy().into_owned();
+    let text = text.replace(&*root.to_string_lossy(), "ROOT").replace(&outside, "OUTSIDE");
+    let mut shown = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("postgres://") {
+        let end = rest[at..].find(['?', ';', '`', ' ', ',', '\n']).map_or(rest.len(), |n| at + n);
+        shown.push_str(&rest[..at]);
+        shown.push_str("postgres://SERVER");
+        rest = &rest[end..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[test]
+fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
+    let world = lived_in();
+    let (from, to) = (own(&world), Server::shared().url("moves"));
+    let before = dump(&world, &from);
+    let moved = world.regatta(["store", "copy", "sqlite", &to, "--json"]).exited(0).json();
+    assert_eq!((&moved["resumed"], &moved["moved"]), (&Value::Bool(false), &Value::Bool(true)));
+    let kinds: Vec<&str> = moved["records"].as_array().unwrap().iter().map(|kind| text(&kind["kind"])).collect();
+    for kind in ["session", "role", "task", "spec", "dependency", "attempt", "prompt", "member", "message", "delivery", "context", "written", "request", "event", "counters"] {
+        assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
+    }
+    assert_eq!(dump(&world, &to), before);
+    // The old place says where it moved; nothing is written there.
+    let refused = world.regatta(["list"]).exited(6);
+    insta::assert_snapshot!(shown(&world, &refused.stderr), @"");
+    world.regatta(["add", "another", "--agent", "sh"]).exited(6);
+    let user_version = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
+    let user_version: u32 = user_version.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert!(user_version > 1_000_000, "older programs refuse it: {user_version}");
+    // The new place works.
+    let on = |args: &[&str]| world.regatta(args.iter().chain(&["--store", &to]));
+    let states = on(&["list", "--status", "all", "--json"]).exited(0).json();
+    assert_eq!(states.as_array().unwrap().len(), 5);
+    assert_eq!(on(&["ctx", "get", "api"]).exited(0).stdout, "v2\n");
+    on(&["ctx", "set", "more", "x"]).exited(0);
+    let check = on(&["store", "check"]).exited(0);
+    insta::assert_snapshot!(check.stderr, @"");
+    // And back, into a new file.
+    let back = sqlite(&world.outside("back.db"));
+    let after = dump(&world, &to);
+    let copied = world.regatta(["store", "copy", &to, &back]).exited(0);
+    insta::assert_snapshot!(shown(&world, &format!("{}{}", copied.stdout, copied.stderr)), @"");
+    assert_eq!(dump(&world, &back), after);
+    let refused = on(&["list"]).exited(6);
+    insta::assert_snapshot!(shown(&world, &refused.stderr), @"");
+    let used = world.regatta(["ctx", "set", "more", "y", "--store", &back]).exited(0);
+    assert_eq!(used.stderr, "");
+}
+
+#[test]
+fn a_copy_that_was_killed_continues_wherever_it_was() {
+    let mut world = lived_in();
+    let from = own(&world);
+    let before = dump(&world, &from);
+    for pages in ["1", "4", "12"] {
+        let to = Server::shared().url(&format!("killed_{pages}"));
+        world.env("REGATTA_TEST_COPY_DIES", pages);
+        let died = world.regatta(["store", "copy", "sqlite", &to]);
+        assert_eq!(died.code, 128 + 9, "{}", died.stderr);
+        world.env("REGATTA_TEST_COPY_DIES", "");
+        // Neither can be used in between.
+        let half = world.regatta(["list", "--store", &to]).exited(6);
+        assert!(half.stderr.contains("is an unfinished copy of sqlite:"), "{}", half.stderr);
+        let moving = world.regatta(["list"]).exited(6);
+        assert!(moving.stderr.contains("is being moved to postgres://"), "{}", moving.stderr);
+        let other = world.regatta(["store", "copy", "sqlite", &to, "--keep"]).exited(6);
+        assert!(other.stderr.contains("is being moved"), "{}", other.stderr);
+        let copied = world.regatta(["store", "copy", "sqlite", &to, "--json"]).exited(0).json();
+        assert_eq!(copied["resumed"], true);
+        assert_eq!(dump(&world, &to), before);
+        // A way back for the next round, by hand.
+        let db = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
+        db.execute_batch("update project set mark = null; pragma user_version = 11").unwrap();
+    }
+}
+
+#[test]
+fn an_unfinished_move_is_undone_and_a_source_that_changed_since_is_copied_again() {
+    let mut world = lived_in();
+    let (from, to) = (own(&world), sqlite(&world.outside("copy.db")));
+    world.env("REGATTA_TEST_COPY_DIES", "3");
+    world.regatta(["store", "copy", "sqlite", &to]);
+    world.env("REGATTA_TEST_COPY_DIES", "");
+    let undone = world.regatta(["store", "copy", "--undo", "sqlite"]).exited(0);
+    insta::assert_snapshot!(shown(&world, &undone.stdout), @"");
+    world.regatta(["store", "copy", "--undo", "sqlite"]).exited(6);
+    world.regatta(["ctx", "set", "later", "x"]).exited(0);
+    let copied = world.regatta(["store", "copy", "sqlite", &to, "--keep", "--json"]).exited(0).json();
+    assert_eq!((&copied["resumed"], &copied["moved"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!(dump(&world, &to), dump(&world, &from));
+    world.regatta(["list"]).exited(0);
+    let full = world.regatta(["store", "copy", "sqlite", &to]).exited(6);
+    insta::assert_snapshot!(shown(&world, &full.stderr), @"");
+}
+
+#[test]
+fn a_store_in_use_is_not_moved_and_a_missing_one_is_named() {
+    let world = World::new(REGATTA);
+    let daemon = world.daemon();
+    let to = sqlite(&world.outside("copy.db"));
+    let refused = world.regatta(["store", "copy", "sqlite", &to]).exited(6);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let stderr = refused.stderr.replace(&format!(" on {}", host.trim()), " on MACHINE");
+    insta::assert_snapshot!(shown(&world, &stderr), @"");
+    world.regatta(["list"]).exited(0);
+    world.regatta(["daemon", "stop"]).exited(0);
+    daemon.wait().exited(0);
+    world.regatta(["store", "copy", "sqlite", &to]).exited(0);
+    world.regatta(["store", "copy", "sqlite:nowhere.db", &to]).exited(4);
+    world.regatta(["store", "copy", &to, &to]).exited(2);
+    world.regatta(["store", "copy", &to]).exited(2);
+}
+
+/// A dump in a file.
+fn dumped(world: &World) -> (PathBuf, String) {
+    let text = world.regatta(["store", "dump"]).exited(0).stdout;
+    let path = world.outside("dump.jsonl");
+    std::fs::write(&path, &text).unwrap();
+    (path, text)
+}
+
+#[test]
+fn a_dump_is_loaded_into_an_empty_store_of_either_kind() {
+    let mut world = lived_in();
+    let (path, _) = dumped(&world);
+    let path = path.to_str().unwrap();
+    let before = dump(&world, &own(&world));
+    for store in [sqlite(&world.outside("loaded.db")), Server::shared().url("loaded")] {
+        world.env("REGATTA_TEST_COPY_DIES", "3");
+        let died = world.regatta(["store", "load", path, "--store", &store]);
+        assert_eq!(died.code, 128 + 9, "{}", died.stderr);
+        world.env("REGATTA_TEST_COPY_DIES", "");
+        let half = world.regatta(["list", "--store", &store]).exited(6);
+        assert!(half.stderr.contains("is an unfinished copy of a dump"), "{}", half.stderr);
+        let loaded = world.regatta(["store", "load", path, "--store", &store, "--json"]).exited(0).json();
+        assert!(loaded["records"].as_array().unwrap().len() > 10);
+        assert_eq!(dump(&world, &store), before);
+        world.regatta(["store", "check", "--store", &store]).exited(0);
+        let again = world.regatta(["store", "load", path, "--store", &store]).exited(6);
+        assert!(again.stderr.contains("is not empty"), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn a_dump_that_is_damaged_truncated_or_foreign_is_refused_with_its_line() {
+    let world = lived_in();
+    let (path, good) = dumped(&world);
+    let lines: Vec<&str> = good.lines().collect();
+    let joined = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let without = |n: usize| joined(&[&lines[..n], &lines[n + 1..]].concat());
+    let mut swapped = lines.clone();
+    let last = lines.len() - 2;
+    swapped.swap(1, last);
+    let store = world.outside("bad.db");
+    let mut refusals = String::new();
+    for (what, text) in [
+        ("empty", String::new()),
+        ("foreign", "{\"some\":\"json\"}\n".to_owned()),
+        ("no JSON", "hello\n".to_owned()),
+        ("newer", good.replacen("\"format\":1", "\"format\":2", 1)),
+        ("cut in a line", good[..good.len() / 2].to_owned()),
+        ("cut after a line", joined(&lines[..lines.len() / 2])),
+        ("a line is missing", without(3)),
+        ("a line is there twice", joined(&[&lines[..3], &lines[2..]].concat())),
+        ("a word is changed", good.replacen("good", "gold", 1)),
+        ("lines are exchanged", joined(&swapped)),
+        ("something follows", format!("{good}more\n")),
+        ("unknown record", good.replacen("\"record\":\"task\"", "\"record\":\"boat\"", 1)),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let refused = world.regatta(["store", "load", path.to_str().unwrap(), "--store", &sqlite(&store)]);
+        let refused = refused.exited(2).stderr;
+        let why = refused.lines().next().unwrap().rsplit("dump.jsonl: ").next().unwrap().to_owned();
+        let why = why.replace(&format!("line {}:", lines.len()), "line LAST:");
+        let why = why.replace(&format!("line {}:", lines.len() + 1), "line AFTER:");
+        let why = why.replace(&format!("line {}:", lines.len() - 1), "line LAST-1:");
+        let why = why.replace(&format!("line {}:", lines.len() / 2 + 1), "line MIDDLE:");
+        refusals.push_str(&format!("{what}: {why}\n"));
+    }
+    let list = world.regatta(["list", "--status", "all", "--json", "--store", &sqlite(&store)]);
+    assert_eq!(list.exited(0).stdout.trim(), "[]", "nothing was changed");
+    insta::assert_snapshot!(refusals, @"");
+}
