@@ -158,6 +158,14 @@ pub enum EventBody {
         /// Who asked.
         by: String,
     },
+    /// It is for one node only, or for any node again; changes no state.
+    Assigned {
+        /// The node's name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+        /// Who assigned it.
+        by: String,
+    },
     /// It was cancelled.
     Cancelled {
         /// Who cancelled it.

@@ -1,5 +1,13 @@
 //! Nodes: what a machine offers, and what tasks require of it.
 
+mod record;
+mod requirement;
+
+pub use record::{
+    EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, listed, requirements,
+};
+pub use requirement::{Amount, Fact, Requirement};
+
 /// The longest node name or label, in bytes.
 pub const MAX_NODE_WORD: usize = 64;
 

@@ -10,6 +10,7 @@ use crate::bounds::Bounds;
 use crate::budget::Ceiling;
 use crate::crew::Wanted;
 use crate::id::TaskId;
+use crate::node::Requirement;
 use crate::part::Part;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -47,6 +48,9 @@ pub struct TaskSpec {
     /// The group that limits it: at most `limits.groups` of one group run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_group: Option<String>,
+    /// What it requires of the node that works on it, besides its agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Requirement>,
     /// It only reads: no lane of its own, nothing to land.
     pub read_only: bool,
     /// What the agent may do, and its MCP servers.
@@ -103,6 +107,7 @@ impl TaskSpec {
             deps: Vec::new(),
             writes: Vec::new(),
             concurrency_group: None,
+            requires: Vec::new(),
             read_only: false,
             bounds: Bounds::default(),
             env: BTreeMap::new(),

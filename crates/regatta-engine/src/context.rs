@@ -22,7 +22,7 @@ use crate::git::{GitError, Oid, Repo};
 use crate::lease::Lease;
 use crate::notice::{Notice, Notices};
 use crate::process::Supervisor;
-use crate::session::work_in;
+use crate::session::{lease_as_in, work_in};
 pub use memory::Memory;
 pub use repository::Repository;
 pub use services::Services;
@@ -73,6 +73,7 @@ impl Context {
         let settings = Settings::new(config, options, inherited, &repository.bin());
         if store.is_shared() {
             work_in(&repository.repo.common_dir);
+            lease_as_in(&settings.config.node);
         }
         let lease = store.is_shared().then(|| Lease::of(&repository.state_dir, &session));
         let supervisor = Supervisor::new(&regatta_exe).under(lease);

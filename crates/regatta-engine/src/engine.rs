@@ -8,6 +8,7 @@ mod chains;
 mod due;
 mod following;
 mod log;
+mod nodes;
 mod reservations;
 mod standby;
 mod starting;
@@ -168,6 +169,7 @@ enum Wake {
     StoreChanged,
     Used,
     Timer,
+    Nodes,
     Order(Order),
     CutOff(String),
 }
@@ -190,6 +192,7 @@ pub(crate) struct Engine {
     radar: RadarWatch,
     budgets: Budgets,
     chains: chains::Chains,
+    nodes: nodes::Nodes,
     stopping: Option<End>,
     failed_fast: bool,
     /// The process that holds the train may be dead.
@@ -216,6 +219,7 @@ impl Engine {
             radar: RadarWatch::new(),
             budgets: Budgets::new(),
             chains: chains::Chains::default(),
+            nodes: nodes::Nodes::new(&ctx),
             stopping: None,
             failed_fast: false,
             look_for_dead: false,
@@ -243,6 +247,7 @@ impl Engine {
                 self.tell_events().await?;
             }
             self.give_up_unsettled().await?;
+            self.obey_order().await?;
             if self.stopping.is_none() {
                 self.obey_cancels().await?;
                 self.ring_timers().await?;
@@ -284,6 +289,7 @@ impl Engine {
             if self.stopping.is_none() {
                 self.radar.start_if_due(&self.ctx, self.workers.len());
             }
+            self.say_status();
             let next = self.next_timer();
             let wake = tokio::select! {
                 Some((id, left)) = self.workers.next() => Wake::Worker(id, left),
@@ -295,6 +301,7 @@ impl Engine {
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
                 Ok(()) = changed.changed() => Wake::StoreChanged,
                 () = self.budgets.ticked.notified() => Wake::Used,
+                () = self.nodes.changed() => Wake::Nodes,
                 () = tokio::time::sleep(next) => Wake::Timer,
             };
             match wake {
@@ -331,6 +338,8 @@ impl Engine {
                 self.due.ready |= self.standby.waits_for_accounts();
             }
             Wake::Used => self.due.budgets = true,
+            // Another node may serve what this one holds, or the other way round.
+            Wake::Nodes => self.due.ready = true,
             // Waiting cars are checked by the timer.
             Wake::Timer => {
                 self.house_is_due |= !self.ctx.memory.lanes_to_retire().is_empty();
@@ -355,7 +364,7 @@ impl Engine {
         if self.due.is_net_due(Instant::now()) {
             self.look_at_everything();
         }
-        self.due.ready |= self.standby.is_due() || self.budgets.has_lifted();
+        self.due.ready |= self.standby.is_due() || self.budgets.has_lifted() || self.nodes.is_due();
     }
 
     /// Everything is looked at in the next turn.

@@ -33,6 +33,10 @@ impl Holds {
         news
     }
 
+    pub(crate) fn all(&self) -> &BTreeMap<TaskId, String> {
+        &self.told
+    }
+
     pub(crate) fn any(&self) -> bool {
         !self.told.is_empty()
     }

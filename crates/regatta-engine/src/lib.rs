@@ -16,6 +16,7 @@ pub mod engine;
 mod environment;
 pub mod failpoint;
 pub mod files;
+pub mod fleet;
 pub mod git;
 pub mod holds;
 mod home;

@@ -4,7 +4,7 @@
 //! people, and no decision depends on it.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use regatta_core::config::parse_node;
 use regatta_core::node::node_word;
@@ -21,8 +21,27 @@ pub fn id() -> Option<String> {
     .clone()
 }
 
-/// The name of this node: the one in `node.yaml`, else the host name.
+/// Where the id of this node is kept.
+pub fn id_file() -> Option<PathBuf> {
+    Some(user_state(|name| std::env::var_os(name).map(PathBuf::from))?.join("node"))
+}
+
+/// The name under which this node is known in the store, if another node has the wanted one.
+static CALLED: Mutex<Option<String>> = Mutex::new(None);
+
+/// This node is known by this name.
+pub(crate) fn is_called(name: &str) {
+    *CALLED.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
+}
+
+/// The name of this node: the one in `node.yaml`, else the host name. An engine uses the name that the store knows.
 pub fn name() -> String {
+    let called = CALLED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    called.unwrap_or_else(wanted_name)
+}
+
+/// The name that this node asks for.
+pub(crate) fn wanted_name() -> String {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let text = settings_file().and_then(|path| std::fs::read_to_string(path).ok());

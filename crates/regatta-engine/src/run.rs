@@ -33,7 +33,7 @@ use crate::session::{
 };
 use crate::travel::{self, chores};
 use crate::worker::{self, Stop};
-use crate::{clock, crew, failpoint, home, keeping, lease, leftovers, remote_logs, sandbox};
+use crate::{clock, crew, failpoint, fleet, home, keeping, lease, leftovers, remote_logs, sandbox};
 
 /// What to run.
 pub struct RunRequest {
@@ -99,6 +99,7 @@ where
     ctx.repository.create_holds()?;
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let store = &ctx.services.store;
+    fleet::enter(ctx, &kind).await?;
     let node = this_engine(kind.clone(), what, store.is_shared()).map_err(reading)?;
     home::require(ctx).await?;
     let sent = clock::since_boot();
@@ -125,6 +126,8 @@ where
     // One that only lands has no lanes.
     let hub = ctx.shared_hub().filter(|_| kind != SessionKind::Land);
     let chores = hub.clone().map(|hub| AbortOnDrop(tokio::spawn(chores::serve(ctx.clone(), hub))));
+    let is_node = leased.is_some() && matches!(kind, SessionKind::Daemon | SessionKind::Run);
+    let others = is_node.then(|| AbortOnDrop(tokio::spawn(fleet::serve(ctx.clone()))));
     let result = tokio::select! {
         result = work(cut_off.clone()) => result,
         // It may hang in a call to the store that will never be answered.
@@ -140,6 +143,8 @@ where
     // adopts them.
     if matches!(result, Ok(Ended::Settled | Ended::Interrupted)) {
         remove_dead_boxes(ctx).await?;
+        drop(others);
+        fleet::leave(ctx).await;
         until_answered(|| ctx.services.store.close_session(&ctx.services.session, clock::now())).await?;
         if let Some(own) = leased {
             own.end();

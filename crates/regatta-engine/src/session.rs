@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use regatta_core::attempt::Place;
+use regatta_core::config::NodeSettings;
 use regatta_core::hex::hex;
 use regatta_core::session::SessionKind;
 use regatta_store::{Beat, DocumentWrite, NodeInfo, SessionId, SessionInfo, Store, StoreError};
@@ -64,11 +65,22 @@ const TIMING: Timing = Timing {
     judge: Duration::from_secs(35),
 };
 
-/// The lease of a session where machines share the store.
-const LEASE: Duration = Duration::from_secs(60);
+/// The lease of a session where machines share the store, and that of agents whose engine was stopped and left them
+/// running: until then it, or its successor, is back.
+static LEASES: Mutex<Option<(Duration, Duration)>> = Mutex::new(None);
 
-/// The lease of agents whose engine was stopped and left them running: until then it, or its successor, is back.
-const LEAVE: Duration = Duration::from_secs(15 * 60);
+/// Sets both, as `node.yaml` has them. A session keeps the lease that it was opened with.
+pub(crate) fn lease_as_in(node: &NodeSettings) {
+    *LEASES.lock().unwrap_or_else(PoisonError::into_inner) = Some((node.lease, node.leave));
+}
+
+fn leases() -> (Duration, Duration) {
+    let set = *LEASES.lock().unwrap_or_else(PoisonError::into_inner);
+    set.unwrap_or_else(|| {
+        let NodeSettings { lease, leave, .. } = NodeSettings::default();
+        (lease, leave)
+    })
+}
 
 /// The kind of the documents that give the agents of a session more time.
 const LEAVES: &str = "leave";
@@ -82,7 +94,7 @@ fn timing(is_shared: bool) -> Timing {
             Timing { beat: fence / 5, answer: fence * 3 / 5, fence, judge: fence * 7 / 5 }
         }
         (fence, true) => {
-            let lease = fence.map_or(LEASE, |fence| fence * 3 / 2);
+            let lease = fence.map_or_else(|| leases().0, |fence| fence * 3 / 2);
             let beat = TIMING.beat.min(lease / 6);
             Timing { beat, answer: lease / 6, fence: lease * 2 / 3, judge: lease }
         }
@@ -261,7 +273,7 @@ pub(crate) fn start_lease(lease: &Lease, sent: Duration) -> std::io::Result<()> 
 
 /// Gives the agents of this session more time, because its engine ends and leaves them running.
 pub(crate) async fn leave(store: &dyn Store, session: &SessionId, lease: &Lease) -> Result<(), StoreError> {
-    let span = for_test("REGATTA_TEST_LEAVE_MS").unwrap_or(LEAVE);
+    let span = for_test("REGATTA_TEST_LEAVE_MS").unwrap_or_else(|| leases().1);
     let left = DocumentWrite::new(LEAVES, &session.0, millis(span).to_string());
     let sent = clock::since_boot();
     store.put_document(&left, clock::now()).await?;

@@ -322,7 +322,7 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
     let alone = config.clone();
     // An agent may have another home directory; and what it asks for does not depend on its machine.
     if !claims_attempt() {
-        diagnostics.extend(read_node_file(&mut config)?);
+        diagnostics.extend(read_node_file(&mut config, root)?);
     }
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -335,7 +335,7 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
 }
 
 /// Applies the settings of this machine, if it has any.
-fn read_node_file(config: &mut Config) -> Result<Vec<Diagnostic>, Refusal> {
+fn read_node_file(config: &mut Config, root: &Path) -> Result<Vec<Diagnostic>, Refusal> {
     let Some(path) = regatta_engine::node::settings_file() else { return Ok(Vec::new()) };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
@@ -345,7 +345,7 @@ fn read_node_file(config: &mut Config) -> Result<Vec<Diagnostic>, Refusal> {
         Err(error) => return Err(Refusal::io("reading", &path, &error)),
     };
     let (node, diagnostics) = config::parse_node(&shown(&path), &text);
-    config.of_node(node);
+    config.of_node(node, root);
     Ok(diagnostics)
 }
 

@@ -16,6 +16,10 @@ use crate::SessionId;
 pub struct ClaimLimits {
     /// Maximum number of running agents; `None` for no limit.
     pub max_workers: Option<u32>,
+    /// The node whose claims alone count for `max_workers`; `None` for all claims.
+    pub node: Option<String>,
+    /// Maximum number of running agents on all nodes together.
+    pub total: Option<u32>,
     /// The limit of the task's group, if it has one.
     pub group: Option<u32>,
     /// The minimum pause between two starts. The only rule that compares times, since users give it in seconds of their
@@ -34,6 +38,8 @@ pub struct Holder {
     pub kind: SessionKind,
     /// The same as text for display: `run PLAN` or `daemon`.
     pub what: String,
+    /// Its node's name, if machines share the store.
+    pub node: Option<String>,
     /// The number of claims.
     pub claims: u32,
 }
@@ -43,6 +49,13 @@ pub struct Holder {
 pub enum Held {
     /// All workers of the project are busy.
     Workers {
+        /// The limit.
+        max: u32,
+        /// The engines whose agents are running.
+        holders: Vec<Holder>,
+    },
+    /// All workers of all nodes are busy.
+    Total {
         /// The limit.
         max: u32,
         /// The engines whose agents are running.
@@ -76,9 +89,10 @@ pub enum Held {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            SessionKind::Daemon => f.write_str("the daemon"),
-            _ => write!(f, "`{}`", self.what),
+            SessionKind::Daemon => f.write_str("the daemon")?,
+            _ => write!(f, "`{}`", self.what)?,
         }
+        self.node.as_ref().map_or(Ok(()), |node| write!(f, " on {node}"))
     }
 }
 
@@ -92,6 +106,9 @@ impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Held::Workers { max, holders } => write!(f, "max_workers {max} reached: {}", shares(holders)),
+            Held::Total { max, holders } => {
+                write!(f, "limits.workers_total {max} reached: {}", shares(holders))
+            }
             Held::Group { group, max, holders } => {
                 write!(f, "group {group} is full ({max}): {}", shares(holders))
             }

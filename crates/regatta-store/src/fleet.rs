@@ -18,6 +18,13 @@ pub const MAX_DOCUMENT_NAME: usize = 256;
 /// What a running engine says of itself, by its session. It changes often and wakes nobody.
 pub const STATUS: &str = "status";
 
+/// What a node says of itself, by its id.
+pub const NODE: &str = "node";
+/// What an operator wants of a node, by its id.
+pub const NODE_ORDER: &str = "node-order";
+/// Which node has a name, by the name in lower case: names are unique.
+pub const NODE_NAME: &str = "node-name";
+
 /// A request for a log that another machine has, and its pieces. They wake only those who wait for such documents.
 pub const LOG_REQUEST: &str = "log-request";
 /// See [`LOG_REQUEST`].

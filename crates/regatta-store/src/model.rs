@@ -420,6 +420,13 @@ pub enum Operation {
         /// The reason in words.
         detail: String,
     },
+    /// Only this node may work on it; any node if there is none. Refused once it is done, landed, landing or cancelled.
+    Assign {
+        /// The node's name.
+        node: Option<String>,
+        /// Who assigns it.
+        by: String,
+    },
 }
 
 /// A follow-up to be sent to a task's agent.

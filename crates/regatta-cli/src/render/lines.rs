@@ -102,6 +102,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::Released { .. }
         | EventBody::TakenBack { .. }
         | EventBody::CancelAsked { .. }
+        | EventBody::Assigned { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_)
         | EventBody::PromptQueued { .. }

@@ -35,7 +35,7 @@ pub static CONFIG_KEYS: &[Key] = &[
     )
     .example("\"../{repo}.lanes\"")
     .env("REGATTA_LANES_ROOT"),
-    Key::new("max_workers", Kind::Int { min: 1, max: 1024 }, "4", "How many attempts can run at the same time.")
+    Key::new("max_workers", Kind::Int { min: 1, max: 1024 }, "4", "How many attempts can run at the same time; where machines share the store, on each of them.")
         .env("REGATTA_MAX_WORKERS"),
     Key::new(
         "agents",
@@ -306,6 +306,8 @@ static WATCH_KEYS: &[Key] = &[
 static LIMIT_KEYS: &[Key] = &[
     Key::new("groups", Kind::Counts, "none", "How many tasks of each `concurrency_group` can run at the same time.")
         .example("{ db: 1 }"),
+    Key::new("workers_total", Kind::Int { min: 1, max: 100_000 }, "none", "How many attempts can run at the same time on all nodes that share the store. `max_workers`, or `slots` in `node.yaml`, limits each node.")
+        .example("64"),
     Key::new("stagger", Kind::Duration, "none", "Minimum time between two starts.").example("2s"),
     Key::new(
         "min_free_memory_gb",

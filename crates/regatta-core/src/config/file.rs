@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::diagnostic::{Diagnostic, Report};
+use crate::node::Requirement;
 use crate::verdict::VerdictAdapter;
 
 use super::config_keys::CONFIG_KEYS;
@@ -10,6 +11,7 @@ use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
 use super::values::{Config, Keep, LandFence, Origin};
+use super::yaml::quoted;
 use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
 use crate::train::Strategy;
 
@@ -53,6 +55,8 @@ impl Config {
                     }
                     if path == "defaults" {
                         self.defaults.bounds = bounds::read(section, report);
+                        let requires = section.texts("requires").unwrap_or_default();
+                        requirements(requires, "defaults.requires", report);
                     }
                     if path.starts_with("defaults.") {
                         self.origins.insert(path.clone(), Origin::File);
@@ -91,6 +95,9 @@ impl Config {
             ("defaults.auto_commit", Value::Bool(on)) => defaults.auto_commit = *on,
             ("defaults.verdict_adapter", Value::Text(name)) => defaults.verdict_adapter = adapter(name),
             ("defaults.checks", Value::Texts(list)) => defaults.checks = texts(list),
+            ("defaults.requires", Value::Texts(list)) => {
+                defaults.requires = requirements(list, path, &mut Report::new(""));
+            }
             ("defaults.env", Value::Pairs(list)) => defaults.env = pairs(list),
             ("lane.include", Value::Texts(list)) => lane.include = texts(list),
             ("lane.link", Value::Texts(list)) => lane.link = texts(list),
@@ -140,6 +147,7 @@ impl Config {
             ("limits.groups", Value::Counts(list)) => {
                 limits.groups = list.iter().map(|spot| spot.value.clone()).collect();
             }
+            ("limits.workers_total", Value::Int(n)) => limits.workers_total = Some(count(*n)),
             ("limits.stagger", Value::Duration(span)) => limits.stagger = *span,
             ("limits.min_free_memory_gb", Value::Number(n)) => limits.min_free_memory_gb = Some(*n),
             ("limits.max_load", Value::Number(n)) => limits.max_load = Some(*n),
@@ -183,6 +191,21 @@ pub(crate) fn adapter(name: &str) -> Option<VerdictAdapter> {
 /// A number whose range its row has already checked.
 pub(crate) fn count(n: i64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Requirements of a list, each once. Mistakes are reported at their places.
+pub(crate) fn requirements(list: &[Spot<String>], path: &str, report: &mut Report) -> Vec<Requirement> {
+    let mut all = Vec::new();
+    for Spot { pos, value } in list {
+        match Requirement::parse(value) {
+            Ok(requirement) if !all.contains(&requirement) => all.push(requirement),
+            Ok(_) => {}
+            Err(why) => {
+                report.error(*pos, path, format!("`requires`: {} {why}", quoted(value)));
+            }
+        }
+    }
+    all
 }
 
 pub(crate) fn texts(list: &[Spot<String>]) -> Vec<String> {

@@ -40,7 +40,7 @@ mod tests;
 pub use duration::{format_duration, parse_duration};
 pub use file::{parse, parse_rookery};
 pub use hub::HubAddress;
-pub use node_file::{NodeSettings, parse_node};
+pub use node_file::{NodeProject, NodeSettings, parse_node};
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use profiles::Profile;

@@ -80,6 +80,9 @@ pub static TASK_KEYS: &[Key] = &[
         .places(EVERYWHERE),
     Key::new("concurrency_group", Kind::Text, "none", "A group whose tasks share a limit on how many run at the same time; without a limit, one.")
         .places(ONE_PLAN),
+    Key::new("requires", Kind::Names, "none", "What the machine that works on the task must have: a label of its `node.yaml` (`gpu`), or a fact: `agent:NAME`, `node:NAME`, `os:linux`, `arch:x86_64`, `profile:NAME`, `cpus>=N`, `memory_gb>=N`. The task is held while no machine has all of it. Its own agent need not be listed.")
+        .example("[gpu, \"memory_gb>=32\"]")
+        .places(EVERYWHERE),
     Key::new("verification_enabled", Kind::Bool, "true", "A key of rookery: `false` skips the `checks` of this task and of `regatta.yaml`.")
         .places(&[TaskFile]),
     Key::new("notes", Kind::Text, "none", "Notes for people. Regatta ignores them.").places(ONE_TASK),

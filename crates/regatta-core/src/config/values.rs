@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bounds::Bounds;
 use crate::budget::{Ceiling, Price, Shares};
+use crate::node::Requirement;
 use crate::sandbox::SandboxSettings;
 use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
@@ -272,6 +273,8 @@ pub struct Defaults {
     pub checks: Vec<String>,
     /// Environment variables for the agent.
     pub env: BTreeMap<String, String>,
+    /// What tasks require of a node.
+    pub requires: Vec<Requirement>,
     /// What the agent may do.
     #[serde(flatten)]
     pub bounds: Bounds,
@@ -398,6 +401,8 @@ pub struct WatchSettings {
 pub struct Limits {
     /// Maximum number of running tasks of each group.
     pub groups: BTreeMap<String, u32>,
+    /// Maximum number of running attempts on all nodes together.
+    pub workers_total: Option<u32>,
     /// Minimum pause between two starts.
     #[serde(serialize_with = "as_text")]
     pub stagger: Option<Duration>,
@@ -424,6 +429,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             groups: BTreeMap::new(),
+            workers_total: None,
             stagger: None,
             min_free_memory_gb: None,
             max_load: None,
@@ -506,6 +512,7 @@ impl Default for Defaults {
             verdict_adapter: None,
             checks: Vec::new(),
             env: BTreeMap::new(),
+            requires: Vec::new(),
             bounds: Bounds::default(),
         }
     }

@@ -114,6 +114,8 @@ pub fn describe(body: &EventBody) -> String {
             format!("skipped: its dependency {dependency} {}", how_it_ended(*was))
         }
         EventBody::Rearmed => "waiting again: its dependency was retried".to_owned(),
+        EventBody::Assigned { node: Some(node), by } => format!("assigned to {node} by {by}"),
+        EventBody::Assigned { node: None, by } => format!("assigned to any node by {by}"),
         EventBody::CancelAsked { by } => format!("{by} asked to cancel it"),
         EventBody::Cancelled { by } => format!("cancelled by {by}"),
         EventBody::Adopted { session } => format!("adopted by {session}"),

@@ -7,11 +7,12 @@ use crate::budget::Ceiling;
 use crate::config::agents::unknown_agent;
 use crate::config::bounds;
 use crate::config::fields::{Fields, Spot};
-use crate::config::file::{adapter, count, pairs, texts};
+use crate::config::file::{adapter, count, pairs, requirements, texts};
 use crate::config::yaml::quoted;
 use crate::config::{AgentKind, Config};
 use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
+use crate::node::Requirement;
 use crate::part::Link;
 use crate::spec::TaskSpec;
 use crate::verdict::VerdictAdapter;
@@ -135,6 +136,12 @@ pub(super) fn group(fields: &Fields, report: &mut Report) -> Option<Spot<String>
         return None;
     }
     Some(Spot { pos, value: group.to_owned() })
+}
+
+/// What the task requires of a node, each once; `None` if it does not say.
+pub(super) fn requires(fields: &Fields, report: &mut Report) -> Option<Vec<Requirement>> {
+    let said = fields.texts("requires")?;
+    Some(requirements(said, &fields.path_of("requires"), report))
 }
 
 /// `max_attempts`, or `max_retries` plus one. Giving both is a mistake.

@@ -189,6 +189,7 @@ fn task(
             deps: deps.iter().map(|dep| dep.value.clone()).collect(),
             writes: writes.iter().map(|path| path.value.clone()).collect(),
             concurrency_group: group.as_ref().map(|group| group.value.clone()),
+            requires: defaults.requires.clone(),
             read_only,
             bounds: defaults.bounds.clone(),
             env: draft::env(&[&fields], place.settings.config),

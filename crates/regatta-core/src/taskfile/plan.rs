@@ -44,6 +44,7 @@ fn check_defaults(defaults: &Fields, place: SourcePlace<'_>, report: &mut Report
     draft::attempts(defaults, report);
     crate::config::bounds::read(defaults, report);
     draft::group(defaults, report);
+    draft::requires(defaults, report);
     if let Some(name) = defaults.text("agent")
         && !place.settings.config.agents.contains_key(name)
     {

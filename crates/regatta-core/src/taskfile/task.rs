@@ -119,6 +119,10 @@ fn complete(
         let defaults = common.defaults.filter(|_| fields.lacks("concurrency_group"))?;
         draft::group(defaults, &mut Report::new(""))
     });
+    let requires = draft::requires(fields, report).or_else(|| {
+        let defaults = common.defaults.filter(|_| fields.lacks("requires"))?;
+        draft::requires(defaults, &mut Report::new(""))
+    });
     let attempts = draft::attempts(fields, report);
     let attempts = attempts.or_else(|| draft::attempts(common.defaults?, &mut Report::new("")));
     let links = draft::links(&layers);
@@ -178,6 +182,7 @@ fn complete(
             deps: deps.iter().map(|dep| dep.value.clone()).collect(),
             writes: writes.iter().map(|path| path.value.clone()).collect(),
             concurrency_group: group.as_ref().map(|group| group.value.clone()),
+            requires: requires.unwrap_or_else(|| config.defaults.requires.clone()),
             read_only,
             bounds,
             env: draft::env(&layers, config),

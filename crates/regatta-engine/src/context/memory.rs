@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 
+use crate::fleet::FleetMemory;
 use crate::landing::train::TrainMemory;
 
 /// A task whose work waits for a person, at this commit.
@@ -33,6 +34,8 @@ pub struct Memory {
     pub(crate) saved: Arc<tokio::sync::Notify>,
     /// Work of chains that waits for a person, by task and commit.
     told_of_guard: Arc<Mutex<BTreeSet<Guarded>>>,
+    /// This node among others.
+    pub(crate) fleet: Arc<FleetMemory>,
 }
 
 impl Memory {

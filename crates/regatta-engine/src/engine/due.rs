@@ -64,6 +64,7 @@ impl Effect {
             | EventBody::Done { .. }
             | EventBody::Rearmed
             | EventBody::Adopted { .. }
+            | EventBody::Assigned { .. }
             | EventBody::PromptQueued { rearmed: true, .. }
             | EventBody::FollowingUp { .. }
             | EventBody::Stands { .. } => Self::Ready,

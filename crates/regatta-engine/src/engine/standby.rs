@@ -19,6 +19,8 @@ pub(super) struct Standby {
     behind_writes: BTreeSet<TaskId>,
     /// Tasks without an account that becomes available by itself.
     without_account: BTreeSet<TaskId>,
+    /// Tasks whose requirements this node does not satisfy.
+    unserved: BTreeSet<TaskId>,
     /// When the first account that a task waits for is available.
     next_account: Option<Timestamp>,
     /// When the pause after the last start of any engine is over.
@@ -35,6 +37,7 @@ impl Standby {
             holds,
             behind_writes: BTreeSet::new(),
             without_account: BTreeSet::new(),
+            unserved: BTreeSet::new(),
             next_account: None,
             next_slot: None,
             next_look: None,
@@ -46,6 +49,7 @@ impl Standby {
     pub(super) fn begin(&mut self) {
         self.behind_writes.clear();
         self.without_account.clear();
+        self.unserved.clear();
         self.next_account = None;
         self.next_slot = None;
         self.next_look = None;
@@ -64,6 +68,10 @@ impl Standby {
         }
     }
 
+    pub(super) fn is_unserved(&mut self, task: TaskId) {
+        self.unserved.insert(task);
+    }
+
     /// An engine started a task just now: the next start is possible after `left`.
     pub(super) fn is_staggered(&mut self, left: Duration) {
         self.next_slot = Some(Instant::now() + left);
@@ -77,6 +85,11 @@ impl Standby {
     /// Whether ready tasks were left unstarted.
     pub(super) fn holds_any(&self) -> bool {
         self.holds.any()
+    }
+
+    /// Why ready tasks were left unstarted.
+    pub(super) fn held(&self) -> &BTreeMap<TaskId, String> {
+        self.holds.all()
     }
 
     /// Whether this ready task was left unstarted.
@@ -100,11 +113,13 @@ impl Standby {
 
     /// Whether no passing of time helps this task: it waits for other tasks, or for a user.
     pub(super) fn is_stuck(&self, task: &TaskId) -> bool {
-        self.behind_writes.contains(task) || self.without_account.contains(task)
+        self.behind_writes.contains(task)
+            || self.without_account.contains(task)
+            || self.unserved.contains(task)
     }
 
     pub(super) fn n_stuck(&self) -> usize {
-        self.behind_writes.len() + self.without_account.len()
+        self.behind_writes.len() + self.without_account.len() + self.unserved.len()
     }
 
     /// The rest of the pause after this engine's last start.

@@ -23,7 +23,7 @@ use crate::profiles::Rota;
 use crate::radar::last_sighting;
 use crate::session::is_over;
 use crate::tokens::{fresh_token, token_hash};
-use crate::{clock, failpoint, worker};
+use crate::{clock, failpoint, node, worker};
 
 impl Engine {
     /// Starts what admission allows, page by page while there is room.
@@ -34,10 +34,20 @@ impl Engine {
         self.standby.begin();
         let rota = Rota::load(&self.ctx).await?;
         self.budgets.begin();
+        self.begin_with_nodes();
+        let idle = self.idle_by_order();
+        let mut others = None;
         loop {
             let mut page =
                 until_answered(|| self.ctx.services.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
+            if let Some(why) = &idle {
+                held.extend(page.iter().map(|ready| (ready.spec.id.clone(), why.clone())));
+                break;
+            }
             let next = page.last().filter(|_| page.len() == PAGE).map(|last| last.key.clone());
+            let elsewhere = self.for_other_nodes(&page, &mut others).await?;
+            page.retain(|ready| !elsewhere.contains_key(&ready.spec.id));
+            held.extend(elsewhere);
             let mut allowances = self.within_budget(&mut page, &mut held).await?;
             let active = self.active();
             let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
@@ -59,7 +69,7 @@ impl Engine {
                     Held::Stagger { left } => self.standby.is_staggered(left),
                     _ => self.standby.looks_again(),
                 }
-                full |= matches!(why, Held::Workers { .. } | Held::Stagger { .. });
+                full |= matches!(why, Held::Workers { .. } | Held::Total { .. } | Held::Stagger { .. });
                 held.insert(task.clone(), why.to_string());
                 if full {
                     break;
@@ -152,6 +162,8 @@ impl Engine {
     async fn claim(&self, spec: &TaskSpec, token_hash: String) -> Result<Option<Claim>, EngineError> {
         let limits = ClaimLimits {
             max_workers: Some(self.limits.max_workers),
+            node: self.ctx.services.store.is_shared().then(node::id).flatten(),
+            total: self.ctx.settings.config.limits.workers_total,
             group: spec.concurrency_group.as_ref().map(|group| self.limits.of_group(group)),
             stagger: self.ctx.settings.config.limits.stagger,
             uncounted: Vec::new(),

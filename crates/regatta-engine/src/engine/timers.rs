@@ -108,6 +108,7 @@ impl Engine {
             self.standby.due_in().filter(|_| starts),
             radar.map(|left| left + TICK),
             self.budgets.due_in().map(|left| left + TICK),
+            self.nodes.due_in().filter(|_| self.stopping.is_none()),
         ];
         times.into_iter().flatten().min().map_or(LONGEST_SLEEP, |next| next.min(LONGEST_SLEEP))
     }

@@ -138,6 +138,15 @@ impl TrainTask {
         let _ = self.stop.send(Some(stop));
     }
 
+    /// Stops the round under way, and lets none start, until this is called with `None`.
+    pub(super) fn pause(&self, stop: Option<Stop>) {
+        self.stop.send_if_modified(|known| {
+            let is_new = known.is_some() != stop.is_some();
+            *known = stop;
+            is_new
+        });
+    }
+
     /// Whether the last round left the car of this task waiting.
     pub(super) fn is_stuck(&self, task: &TaskId) -> bool {
         self.waiting.contains(task)
@@ -173,7 +182,8 @@ impl Engine {
     /// Starts landing if cars may be able to move and no round is running.
     pub(super) async fn start_landing(&mut self) -> Result<(), EngineError> {
         // While the engine drains, finished work still lands.
-        if self.train.is_under_way() || self.stopping.is_some_and(|end| end > End::Drain) {
+        let is_leaving = self.stopping.is_some_and(|end| end > End::Drain) || self.nodes.is_draining();
+        if self.train.is_under_way() || is_leaving {
             return Ok(());
         }
         let train = &mut self.train;

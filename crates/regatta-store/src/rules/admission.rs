@@ -23,8 +23,14 @@ struct Active {
 impl Active {
     /// Its engine, with this one claim.
     fn holder(&self) -> Holder {
-        let NodeInfo { kind, what, .. } = &self.node;
-        Holder { session: self.session.clone(), kind: kind.clone(), what: what.clone(), claims: 1 }
+        let NodeInfo { kind, what, node, place, .. } = &self.node;
+        Holder {
+            session: self.session.clone(),
+            kind: kind.clone(),
+            what: what.clone(),
+            node: place.as_ref().map(|_| node.clone()),
+            claims: 1,
+        }
     }
 }
 
@@ -34,10 +40,15 @@ pub(crate) fn crossed(draft: &mut Draft<'_>, row: &Task, limits: &ClaimLimits) -
         return Ok(Some(Held::Stagger { left }));
     }
     let active = active(draft, row, &limits.uncounted)?;
-    if let Some(max) = limits.max_workers
-        && count(active.len()) >= max
-    {
-        return Ok(Some(Held::Workers { max, holders: holders(active.iter()) }));
+    if let Some(max) = limits.max_workers {
+        let counts = |other: &&Active| limits.node.is_none() || other.node.node_id == limits.node;
+        let here = || active.iter().filter(counts);
+        if count(here().count()) >= max {
+            return Ok(Some(Held::Workers { max, holders: holders(here()) }));
+        }
+    }
+    if let Some(max) = limits.total.filter(|max| count(active.len()) >= *max) {
+        return Ok(Some(Held::Total { max, holders: holders(active.iter()) }));
     }
     if let (Some(group), Some(max)) = (&row.group, limits.group) {
         let same = || active.iter().filter(|other| other.group.as_ref() == Some(group));

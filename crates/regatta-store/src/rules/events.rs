@@ -74,6 +74,7 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::Rearmed
         | EventBody::Cancelled { .. }
         | EventBody::CancelAsked { .. }
+        | EventBody::Assigned { .. }
         | EventBody::PromptQueued { .. }
         | EventBody::FollowingUp { .. }
         | EventBody::Stands { .. }

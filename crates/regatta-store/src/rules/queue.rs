@@ -5,15 +5,16 @@ use std::sync::Arc;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
+use regatta_core::node::{Fact, Requirement};
 use regatta_core::state::{Change, ParkReason, TaskState};
 use regatta_core::time::{Timestamp, counted};
 use regatta_core::train::{CarStep, LandRequest};
 use serde_json::Value;
 
 use super::dependents::dead_dependency;
-use super::record::{Folded, Kept, Key, SetKey, StoredAttempt, Want, folded};
+use super::record::{Folded, Kept, Key, SetKey, Spec, StoredAttempt, Want, folded};
 use super::{Call, Draft, Rule, claims, train};
-use crate::stored::{from_json, to_json};
+use crate::stored::{bounded, from_json, to_json};
 use crate::{Operation, RequestId, StoreError};
 
 /// Carries out an operation.
@@ -50,6 +51,7 @@ fn wants(task: &TaskId, operation: &Operation, request: &RequestId) -> Vec<Want>
         Operation::Accept { attempt, .. } => wants
             .extend([Want::Record(Key::Attempt(Arc::clone(&task), *attempt)), Want::Record(Key::Car(task))]),
         Operation::EndConversations => wants.push(Want::Set(SetKey::AttemptsOf(task))),
+        Operation::Assign { .. } => wants.push(Want::Record(Key::Spec(task))),
         Operation::AskCancel { .. } | Operation::Due | Operation::Park { .. } => {}
     }
     wants
@@ -103,7 +105,30 @@ fn operate_in(draft: &mut Draft<'_>, task: &TaskId, operation: &Operation, reque
             let event = EventBody::Parked { until, why, detail: detail.clone() };
             draft.change(&task, &Change::Park { until, why, detail }, &event)
         }
+        Operation::Assign { node, by } => assign(draft, &task, node.as_deref(), by),
     }
+}
+
+/// Replaces the node that the task requires.
+fn assign(draft: &mut Draft<'_>, task: &Folded, node: Option<&str>, by: &str) -> Rule<()> {
+    let row = draft.task(task)?;
+    if matches!(
+        row.state,
+        TaskState::Done { .. }
+            | TaskState::Landed { .. }
+            | TaskState::Landing { .. }
+            | TaskState::Cancelled { .. }
+    ) {
+        let text = format!("{}: a {} task is not assigned to a node", row.id, row.state.name());
+        return Err(StoreError::Refused(text).into());
+    }
+    let mut spec = claims::spec(draft, task)?.spec.clone();
+    spec.requires.retain(|requirement| !matches!(requirement, Requirement::Is { fact: Fact::Node, .. }));
+    spec.requires.extend(node.map(Requirement::node));
+    let body = bounded(&format!("the task {}", row.id), &spec)?;
+    draft.put(Key::Spec(Arc::clone(task)), Spec { spec, body }.record())?;
+    let (node, by) = (node.map(str::to_owned), by.to_owned());
+    draft.append(Some(&row), None, &EventBody::Assigned { node, by })
 }
 
 /// The attempt names the commits that a user accepted.

@@ -64,6 +64,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::Noted { .. }
         | EventBody::TakenBack { .. }
         | EventBody::CancelAsked { .. }
+        | EventBody::Assigned { .. }
         | EventBody::Unknown(_) => return None,
     })
 }

@@ -1,0 +1,292 @@
+//! What this node may claim: orders of an operator, requirements of tasks, and lanes on other nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use regatta_core::id::TaskId;
+use regatta_core::node::{
+    EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, Requirement, listed, requirements,
+};
+use regatta_core::session::SessionKind;
+use regatta_core::spec::TaskSpec;
+use regatta_store::Ready;
+use tokio::sync::watch;
+
+use super::timers::{LONGEST_SLEEP, TICK};
+use super::{Duty, End, Engine, EngineError};
+use crate::context::Context;
+use crate::fleet::Registry;
+use crate::fleet::nodes::{Node, with_engines};
+use crate::persist::until_answered;
+use crate::session;
+use crate::worker::Stop;
+
+/// The engine's view of its node and of the others.
+pub(super) struct Nodes {
+    order: watch::Receiver<NodeOrder>,
+    registry: watch::Receiver<Registry>,
+    /// The number of the order in force, and when it was first read.
+    since: (u64, Instant),
+    /// The running attempts were stopped under it.
+    has_stopped: bool,
+    /// Since when this engine has seen tasks ready whose lanes are on other nodes: by the attempt that made the lane.
+    waits: BTreeMap<(TaskId, u32), Instant>,
+    /// When the first of them stops waiting.
+    next: Option<Instant>,
+}
+
+impl Nodes {
+    pub(super) fn new(ctx: &Context) -> Self {
+        let fleet = &ctx.memory.fleet;
+        Self {
+            order: fleet.order.subscribe(),
+            registry: fleet.registry.subscribe(),
+            since: (0, Instant::now()),
+            has_stopped: false,
+            waits: BTreeMap::new(),
+            next: None,
+        }
+    }
+
+    /// Waits until an order or another node changes.
+    pub(super) async fn changed(&mut self) {
+        tokio::select! {
+            Ok(()) = self.order.changed() => {}
+            Ok(()) = self.registry.changed() => {}
+            else => std::future::pending().await,
+        }
+    }
+
+    fn order(&self) -> NodeOrder {
+        self.order.borrow().clone()
+    }
+
+    /// Whether this node gives up its roles.
+    pub(super) fn is_draining(&self) -> bool {
+        matches!(self.order.borrow().duty, NodeDuty::Drain | NodeDuty::Kill)
+    }
+
+    /// How long until a drain stops what runs, or a task no longer waits for another node.
+    pub(super) fn due_in(&self) -> Option<Duration> {
+        let order = self.order.borrow();
+        let drain = order.deadline_ms.filter(|_| order.duty == NodeDuty::Drain && !self.has_stopped);
+        let drain = drain.map(|after| self.since.1 + Duration::from_millis(after));
+        let times = drain.into_iter().chain(self.next);
+        times.map(|at| at.saturating_duration_since(Instant::now()) + TICK).min()
+    }
+
+    /// Whether a task no longer waits for another node by now.
+    pub(super) fn is_due(&self) -> bool {
+        self.next.is_some_and(|next| next <= Instant::now())
+    }
+}
+
+impl Engine {
+    /// Does what an operator ordered. Returns whether the order leaves this engine nothing to claim.
+    pub(super) async fn obey_order(&mut self) -> Result<(), EngineError> {
+        let order = self.nodes.order();
+        if self.nodes.since.0 != order.n {
+            self.nodes.since = (order.n, Instant::now());
+            self.nodes.has_stopped = false;
+            self.train.pause(self.nodes.is_draining().then(|| Stop::Interrupt {
+                why: format!("{} drains this node", order.by),
+                now: false,
+            }));
+        }
+        match order.duty {
+            NodeDuty::Work | NodeDuty::Cordon => {}
+            NodeDuty::Drain => {
+                let deadline = order.deadline_ms.map(Duration::from_millis);
+                if deadline.is_some_and(|after| self.nodes.since.1.elapsed() >= after) {
+                    self.nodes.has_stopped = true;
+                    let why = format!("{} drains this node", order.by);
+                    self.workers.stop_all(&Stop::Interrupt { why, now: false });
+                }
+                if !self.train.is_under_way() {
+                    self.resign_train().await?;
+                }
+            }
+            NodeDuty::Kill => self.end(End::Kill),
+        }
+        Ok(())
+    }
+
+    /// Gives up the train, if this engine holds it.
+    async fn resign_train(&self) -> Result<(), EngineError> {
+        let services = &self.ctx.services;
+        let role = format!("train:{}", self.ctx.repository.target);
+        let holder = until_answered(|| services.store.holder(&role)).await?;
+        if let Some(lander) = holder.filter(|lander| lander.session == services.session) {
+            until_answered(|| services.store.resign(&lander)).await?;
+        }
+        Ok(())
+    }
+
+    /// Why this node claims nothing, if so.
+    pub(super) fn idle_by_order(&self) -> Option<String> {
+        let order = self.nodes.order();
+        match order.duty {
+            NodeDuty::Work => None,
+            NodeDuty::Cordon => Some(format!("this node is cordoned by {}", order.by)),
+            NodeDuty::Drain | NodeDuty::Kill => Some(format!("this node is drained by {}", order.by)),
+        }
+    }
+
+    /// Says what this engine does, for `regatta node list` and for the decisions of other nodes.
+    pub(super) fn say_status(&self) {
+        let fleet = &self.ctx.memory.fleet;
+        if !self.ctx.services.store.is_shared() {
+            return;
+        }
+        let order = self.nodes.order();
+        let is_busy = !self.workers.is_empty() || self.train.is_under_way();
+        let state = match order.duty {
+            NodeDuty::Work => NodeState::Up,
+            NodeDuty::Cordon => NodeState::Cordoned,
+            NodeDuty::Drain | NodeDuty::Kill if is_busy => NodeState::Draining,
+            NodeDuty::Drain | NodeDuty::Kill => NodeState::Drained,
+        };
+        let held = self.standby.held().iter().take(MOST_HELD);
+        let status = EngineStatus {
+            node: fleet.own.borrow().id.clone(),
+            running: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
+            slots: self.limits.max_workers,
+            state,
+            order: order.n,
+            held: held.map(|(task, why)| (task.clone(), why.clone())).collect(),
+            at: None,
+        };
+        fleet.status.send_if_modified(|known| {
+            let is_new = *known != status;
+            *known = status;
+            is_new
+        });
+    }
+
+    /// Ready tasks that this node cannot serve, or leaves to another one for now, and why.
+    pub(super) async fn for_other_nodes(
+        &mut self,
+        page: &[Ready],
+        others: &mut Option<Arc<[Node]>>,
+    ) -> Result<BTreeMap<TaskId, String>, EngineError> {
+        let is_shared = self.ctx.services.store.is_shared();
+        let own = self.ctx.memory.fleet.own.borrow().clone();
+        let order = self.nodes.order();
+        let mut found = BTreeMap::new();
+        for Ready { spec, .. } in page {
+            let requires = if is_shared { requirements(spec) } else { spec.requires.clone() };
+            let lacks = own.lacks(&order, &requires);
+            if lacks.is_empty() {
+                continue;
+            }
+            self.standby.is_unserved(spec.id.clone());
+            let why = if is_shared && self.duty == Duty::Queue {
+                unserved(&requires, &own, &self.other_nodes(others).await?)
+            } else {
+                format!("it requires {}, which this machine does not have", listed(lacks))
+            };
+            found.insert(spec.id.clone(), why);
+        }
+        if is_shared && self.duty == Duty::Queue {
+            let served: Vec<&TaskSpec> =
+                page.iter().map(|ready| &ready.spec).filter(|spec| !found.contains_key(&spec.id)).collect();
+            found.extend(self.near_their_lanes(&served, others).await?);
+        }
+        Ok(found)
+    }
+
+    /// The other nodes; read once per check of ready tasks.
+    async fn other_nodes(&self, others: &mut Option<Arc<[Node]>>) -> Result<Arc<[Node]>, EngineError> {
+        if let Some(known) = others {
+            return Ok(known.clone());
+        }
+        let registry = self.nodes.registry.borrow().clone();
+        let own = self.ctx.memory.fleet.own.borrow().id.clone();
+        let store = self.ctx.services.store.as_ref();
+        let mut nodes = until_answered(|| with_engines(registry.clone(), store)).await?;
+        nodes.retain(|node| node.id != own);
+        let nodes: Arc<[Node]> = nodes.into();
+        *others = Some(nodes.clone());
+        Ok(nodes)
+    }
+
+    /// Tasks whose lanes and conversations are on another node that is free to continue them.
+    async fn near_their_lanes(
+        &mut self,
+        specs: &[&TaskSpec],
+        others: &mut Option<Arc<[Node]>>,
+    ) -> Result<BTreeMap<TaskId, String>, EngineError> {
+        let mut found = BTreeMap::new();
+        let patience = self.ctx.settings.config.node.affinity;
+        let is_alone = self.nodes.registry.borrow().nodes.len() < 2;
+        if specs.is_empty() || patience.is_zero() || is_alone {
+            self.nodes.waits.clear();
+            return Ok(found);
+        }
+        let here = session::place().map(|place| place.id);
+        let ids: Vec<TaskId> = specs.iter().map(|spec| spec.id.clone()).collect();
+        let attempts = until_answered(|| self.ctx.services.store.attempts_of(&ids)).await?;
+        let mut still = BTreeSet::new();
+        for (task, attempts) in attempts {
+            let Some(last) = attempts.last() else { continue };
+            let Some(place) = last.place.as_ref().filter(|place| Some(&place.id) != here.as_ref()) else {
+                continue;
+            };
+            let nodes = self.other_nodes(others).await?;
+            let is_there = |node: &&Node| {
+                node.order.duty == NodeDuty::Work
+                    && node.engines.iter().any(|engine| {
+                        let info = &engine.session.node;
+                        info.kind == SessionKind::Daemon
+                            && info.place.as_ref() == Some(&place.id)
+                            && engine.has_room()
+                    })
+            };
+            let Some(node) = nodes.iter().find(is_there) else { continue };
+            let key = (task.clone(), last.n);
+            let since = *self.nodes.waits.entry(key.clone()).or_insert_with(Instant::now);
+            still.insert(key);
+            if since.elapsed() >= patience {
+                continue;
+            }
+            let until = (since + patience).min(Instant::now() + LONGEST_SLEEP);
+            self.nodes.next = Some(self.nodes.next.map_or(until, |next| next.min(until)));
+            found.insert(task, format!("its lane is on {}, which is free to continue it", node.record.name));
+        }
+        let seen: BTreeSet<&TaskId> = ids.iter().collect();
+        self.nodes.waits.retain(|key, _| still.contains(key) || !seen.contains(&key.0));
+        Ok(found)
+    }
+
+    /// A new check of ready tasks begins.
+    pub(super) fn begin_with_nodes(&mut self) {
+        self.nodes.next = None;
+    }
+}
+
+/// Why this node does not start a task, though another one may.
+fn unserved(requires: &[Requirement], own: &NodeRecord, others: &[Node]) -> String {
+    let is_up = |node: &&Node| node.engines.iter().any(|engine| engine.session.node.kind == SessionKind::Daemon);
+    let up: Vec<&Node> = others.iter().filter(is_up).collect();
+    let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
+    if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {
+        return format!("it is for {}: it requires {}", node.record.name, listed(requires));
+    }
+    if let Some(node) = up.iter().find(serves) {
+        let word = if node.order.duty == NodeDuty::Cordon { "cordoned" } else { "drained" };
+        return format!("it requires {}: {} has it, but is {word}", listed(requires), node.record.name);
+    }
+    let own_order = NodeOrder::default();
+    let nobody_has = |requirement: &&Requirement| {
+        let one = std::slice::from_ref(*requirement);
+        let here = !own.lacks(&own_order, one).is_empty();
+        here && up.iter().all(|node| !node.record.lacks(&node.order, one).is_empty())
+    };
+    let missing: Vec<&Requirement> = requires.iter().filter(nobody_has).collect();
+    if missing.is_empty() {
+        format!("it requires {}: no running node has all of it", listed(requires))
+    } else {
+        format!("it requires {}, which no running node has", listed(missing))
+    }
+}

@@ -1,0 +1,80 @@
+//! This node among others, where machines share the store.
+//!
+//! Three kinds of documents, and no machine listens to another:
+//!
+//! * **the record** of a node, by its id: what it is and has. Its engines write it when they start, hourly, and after a
+//!   reload ([`register`]).
+//! * **the order** to a node, by its id: what an operator wants of it. It stays until it is changed, so it outlives
+//!   restarts; the node's engines read it when a document changes ([`serve`]) and obey (`engine/nodes.rs`).
+//! * **the status** of an engine, by its session: what it runs, holds, and does about its order. It is written when it
+//!   changes and every few seconds, and wakes nobody.
+//!
+//! No decision of one node about another rests on a clock: whether another node is alive is decided by its session.
+
+pub mod facts;
+pub mod nodes;
+mod register;
+mod serve;
+
+pub(crate) use register::{enter, leave};
+pub(crate) use serve::serve;
+
+use std::collections::BTreeMap;
+
+use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
+use tokio::sync::watch;
+
+/// All nodes that the store knows, and their orders, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Registry {
+    pub(crate) nodes: BTreeMap<String, NodeRecord>,
+    pub(crate) orders: BTreeMap<String, NodeOrder>,
+}
+
+impl Registry {
+    /// The order to a node; one without an order works.
+    pub(crate) fn order(&self, id: &str) -> NodeOrder {
+        self.orders.get(id).cloned().unwrap_or_default()
+    }
+}
+
+/// What the engine and the task that talks to other nodes tell each other.
+#[derive(Debug)]
+pub(crate) struct FleetMemory {
+    /// This node.
+    pub(crate) own: watch::Sender<NodeRecord>,
+    /// The order to it.
+    pub(crate) order: watch::Sender<NodeOrder>,
+    /// All nodes.
+    pub(crate) registry: watch::Sender<Registry>,
+    /// What this engine does.
+    pub(crate) status: watch::Sender<EngineStatus>,
+}
+
+impl Default for FleetMemory {
+    fn default() -> Self {
+        Self {
+            own: watch::channel(NodeRecord::default()).0,
+            order: watch::channel(NodeOrder::default()).0,
+            registry: watch::channel(Registry::default()).0,
+            status: watch::channel(EngineStatus::default()).0,
+        }
+    }
+}
+
+impl FleetMemory {
+    /// Takes in what the store says. Wakes only those for whom something has changed.
+    fn learn(&self, registry: Registry, own: &str) {
+        let order = registry.order(own);
+        self.order.send_if_modified(|known| {
+            let is_new = *known != order;
+            *known = order;
+            is_new
+        });
+        self.registry.send_if_modified(|known| {
+            let is_new = *known != registry;
+            *known = registry;
+            is_new
+        });
+    }
+}

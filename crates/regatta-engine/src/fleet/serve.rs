@@ -1,0 +1,106 @@
+//! The task of an engine that talks to other nodes: reads orders, and says what the engine does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::node::EngineStatus;
+use regatta_store::{DocumentWrite, STATUS, StoreError};
+use tokio::time::Instant;
+
+use super::{facts, register};
+use crate::clock;
+use crate::context::Context;
+
+/// How often orders are looked for without a wake-up.
+const LOOK_ANYWAY: Duration = Duration::from_secs(30);
+/// Wake-ups that follow each other faster than this are one: pieces of logs are documents too.
+const SPACING: Duration = Duration::from_millis(300);
+/// How often the status is written without a change: its age shows that the engine is alive.
+const STATUS_AGE: Duration = Duration::from_secs(20);
+/// The pause after an error of the store.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How often the machine is looked at again.
+const FACTS_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// Talks to other nodes until it is dropped.
+pub(crate) async fn serve(ctx: Arc<Context>) {
+    let _versions = Ended(tokio::spawn(say_versions(ctx.clone())));
+    tokio::join!(follow(&ctx), say_status(&ctx));
+}
+
+/// A task that ends with its owner.
+struct Ended(tokio::task::JoinHandle<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Reads all nodes and orders whenever a document changes.
+async fn follow(ctx: &Context) {
+    let store = &ctx.services.store;
+    let mut news = loop {
+        match store.subscribe_documents().await {
+            Ok(news) => break news,
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    };
+    loop {
+        let _ = news.borrow_and_update();
+        match register::read(store.as_ref()).await {
+            Ok(registry) => {
+                let own = ctx.memory.fleet.own.borrow().id.clone();
+                ctx.memory.fleet.learn(registry, &own);
+            }
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+        tokio::time::sleep(SPACING).await;
+        if let Ok(Err(_)) = tokio::time::timeout(LOOK_ANYWAY, news.changed()).await {
+            return;
+        }
+    }
+}
+
+/// Writes what this engine does, when it changes and from time to time.
+async fn say_status(ctx: &Context) {
+    let mut changed = ctx.memory.fleet.status.subscribe();
+    let mut last: Option<Instant> = None;
+    loop {
+        let status = changed.borrow_and_update().clone();
+        // The engine has not said anything yet.
+        if !status.node.is_empty() {
+            last = Some(Instant::now());
+            if write(ctx, status).await.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+        tokio::time::sleep(SPACING).await;
+        let age = last.map_or(Duration::ZERO, |last| last.elapsed());
+        let _ = tokio::time::timeout(STATUS_AGE.saturating_sub(age), changed.changed()).await;
+    }
+}
+
+async fn write(ctx: &Context, status: EngineStatus) -> Result<(), StoreError> {
+    let at = clock::now();
+    let status = EngineStatus { at: Some(at), ..status };
+    let body = serde_json::to_string(&status).unwrap_or_default();
+    let write = DocumentWrite::new(STATUS, &ctx.services.session.0, body);
+    ctx.services.store.put_document(&write, at).await.map(drop)
+}
+
+/// Asks agents for their versions, and looks at the machine again from time to time.
+async fn say_versions(ctx: Arc<Context>) {
+    loop {
+        let (config, root) = (&ctx.settings.config, &ctx.repository.checkout);
+        let mut own = facts::here(config, root);
+        own.agents = facts::with_versions(own.agents, config, root).await;
+        own.name.clone_from(&ctx.memory.fleet.own.borrow().name);
+        if register::put(ctx.services.store.as_ref(), &own).await.is_ok() {
+            ctx.memory.fleet.own.send_replace(own);
+            tokio::time::sleep(FACTS_AGE).await;
+        } else {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
