@@ -54,6 +54,7 @@ const GROUPS: &[Group] = &[
             ("park", "regatta park fix-login --until 07:30"),
             ("unpark", "regatta unpark fix-login"),
             ("reclaim", "regatta reclaim"),
+            ("assign", "regatta assign big-1 fix-login"),
         ],
     },
     Group {
@@ -80,6 +81,7 @@ const GROUPS: &[Group] = &[
             ("sandbox", "regatta sandbox show"),
             ("hub", "regatta hub init ssh://build-1/srv/shop.git"),
             ("store", "regatta store copy sqlite postgres://regatta@db.example/boats"),
+            ("node", "regatta node list"),
             ("trust", "regatta trust"),
             ("config", "regatta config"),
             ("profiles", "regatta profiles"),

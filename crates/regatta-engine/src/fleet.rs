@@ -12,6 +12,7 @@
 //! No decision of one node about another rests on a clock: whether another node is alive is decided by its session.
 
 pub mod facts;
+pub mod kill;
 pub mod nodes;
 mod register;
 mod serve;

@@ -150,6 +150,8 @@ where
             own.end();
         }
     } else if let (Ok(Ended::Left), Some(own)) = (&result, leased) {
+        drop(others);
+        fleet::leave(ctx).await;
         let left = leave(store.as_ref(), &ctx.services.session, &own);
         let failed = match tokio::time::timeout(answer(), left).await {
             Ok(Ok(())) => None,

@@ -83,7 +83,7 @@ fn leases() -> (Duration, Duration) {
 }
 
 /// The kind of the documents that give the agents of a session more time.
-const LEAVES: &str = "leave";
+pub(crate) const LEAVES: &str = "leave";
 
 /// The timing in force: a test shortens it by its fence.
 fn timing(is_shared: bool) -> Timing {
@@ -114,6 +114,11 @@ pub(crate) fn lease() -> Duration {
 /// How long a process that has just started to watch must see the same beat before it considers a session dead.
 pub(crate) fn silence(info: &SessionInfo) -> Duration {
     lease_of(&info.node).unwrap_or(TIMING.judge) + 2 * TIMING.beat
+}
+
+/// How often a session beats.
+pub(crate) fn beat_of(node: &NodeInfo) -> Duration {
+    lease_of(node).map_or(TIMING.beat, |lease| TIMING.beat.min(lease / 6))
 }
 
 fn lease_of(node: &NodeInfo) -> Option<Duration> {
@@ -291,11 +296,15 @@ pub(crate) async fn forget_leave(store: &dyn Store, session: &SessionId) {
     }
 }
 
+/// The time that the agents of a session were given when their engine ended; zero for none.
+pub(crate) async fn left_for(store: &dyn Store, session: &SessionId) -> Result<Duration, StoreError> {
+    let left = store.document(LEAVES, &session.0).await?;
+    Ok(left.and_then(|left| left.body.parse().ok()).map_or(Duration::ZERO, Duration::from_millis))
+}
+
 /// Whether a silent session has agents that were given more time than this.
 async fn has_left(store: &dyn Store, session: &SessionId, silent: Duration) -> Result<bool, StoreError> {
-    let left = store.document(LEAVES, &session.0).await?;
-    let span = left.and_then(|left| left.body.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
-    Ok(silent < span)
+    Ok(silent < left_for(store, session).await?)
 }
 
 /// The session that beats.

@@ -6,6 +6,7 @@ mod daemon;
 mod diff;
 mod hub;
 mod lanes;
+mod nodes;
 mod parallel;
 pub mod plans;
 mod prompts;
@@ -18,6 +19,7 @@ pub use daemon::*;
 pub use diff::*;
 pub use hub::*;
 pub use lanes::*;
+pub use nodes::*;
 pub use parallel::*;
 pub use prompts::*;
 pub use stores::*;
@@ -352,6 +354,8 @@ pub struct AttemptDocument {
     pub base: Option<Oid>,
     /// The commit it ended with.
     pub head: Option<Oid>,
+    /// The node it ran on, if machines share the store: the lane and the log are there.
+    pub node: Option<String>,
     pub lane: Option<PathBuf>,
     /// The file with its output.
     pub log: Option<PathBuf>,
@@ -538,6 +542,7 @@ impl From<&Attempt> for AttemptDocument {
             tokens_out: attempt.tokens_out,
             base: attempt.base.clone(),
             head: attempt.head.clone(),
+            node: attempt.place.as_ref().map(|place| place.node.clone()),
             lane: attempt.lane.clone(),
             log: attempt.log.clone(),
             charged: attempt.charged,

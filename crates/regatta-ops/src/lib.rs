@@ -18,6 +18,7 @@ pub mod lanes;
 pub mod logins;
 pub mod look;
 mod naming;
+pub mod nodes;
 pub mod operator;
 pub mod parallel;
 pub mod plans;

@@ -1,6 +1,7 @@
 //! Operations on tasks: each task is changed, or refused with a reason.
 
 mod add;
+mod assign;
 mod cancel;
 mod enqueue;
 mod land;
@@ -41,6 +42,8 @@ pub enum Did {
     Pending,
     /// It waits until this time, or until it is unparked.
     Parked(Option<Timestamp>),
+    /// Only this node may work on it; any node if there is none.
+    Assigned(Option<String>),
     /// Its work was put into the train, with this result.
     Landed(String),
 }
@@ -54,6 +57,8 @@ impl fmt::Display for Did {
             Did::Pending => f.write_str("is pending again"),
             Did::Parked(None) => f.write_str("is parked until `regatta unpark`"),
             Did::Parked(Some(until)) => write!(f, "is parked until {}", crate::when::moment(*until)),
+            Did::Assigned(None) => f.write_str("is for any node"),
+            Did::Assigned(Some(node)) => write!(f, "is for {node}"),
             Did::Landed(what) => f.write_str(what),
         }
     }

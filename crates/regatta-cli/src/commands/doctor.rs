@@ -83,6 +83,11 @@ impl Finding {
 }
 
 impl Args {
+    /// A check that changes nothing.
+    pub(crate) fn looking() -> Self {
+        Self { fix: false }
+    }
+
     /// Whether the command changes nothing.
     pub(crate) fn only_looks(&self) -> bool {
         !self.fix

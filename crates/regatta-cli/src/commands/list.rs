@@ -7,6 +7,7 @@ use std::time::Duration;
 use regatta_core::state::StateName;
 use regatta_ops::look::listing::{LeftOut, ListWatch, each_page, left_out};
 use regatta_ops::look::tasks::{Listed, states};
+use regatta_ops::nodes::tasks_on;
 use regatta_store::{Store, TaskQuery};
 
 use crate::cli::Global;
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     /// Only tasks in this state; `active` is every state in which something may still happen, `all` is the default.
     #[arg(long, value_name = "STATE", default_value = "all", value_parser = words())]
     status: String,
+    /// Only tasks that this node works on, worked on last, or is to work on: its name, or the beginning of its id.
+    #[arg(long, value_name = "NODE", conflicts_with = "watch")]
+    node: Option<String>,
     /// Show every task, even on a terminal.
     #[arg(long)]
     all: bool,
@@ -43,14 +47,17 @@ fn words() -> clap::builder::PossibleValuesParser {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let limit = if args.all || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
-    let query = TaskQuery { states: states(&args.status)?, limit, latest: true, ..TaskQuery::default() };
+    let limit = if args.all || args.node.is_some() || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
+    let mut query = TaskQuery { states: states(&args.status)?, limit, latest: true, ..TaskQuery::default() };
     if args.watch {
         let store = project.create_store().await?;
         return watch(store.as_ref(), &project, &query, args.all, ui).await;
     }
     // Before the first run there is no store and no task.
     let store = if project.has_store() { Some(project.store().await?) } else { None };
+    if let (Some(store), Some(node)) = (&store, &args.node) {
+        query.ids = Some(tasks_on(store.as_ref(), &query, node).await?);
+    }
     if ui.json {
         let mut array = ui.array();
         if let Some(store) = &store {

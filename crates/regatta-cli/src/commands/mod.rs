@@ -2,6 +2,7 @@
 
 pub(crate) mod add;
 pub(crate) mod approve;
+pub(crate) mod assign;
 pub(crate) mod attach;
 pub(crate) mod broadcast;
 pub(crate) mod cancel;
@@ -26,6 +27,7 @@ pub(crate) mod logs;
 pub(crate) mod mcp;
 pub(crate) mod msg;
 pub(crate) mod new;
+pub(crate) mod node;
 pub(crate) mod orchestrator;
 pub(crate) mod park;
 pub(crate) mod plan;
@@ -103,6 +105,7 @@ pub(crate) enum Command {
     Park(park::Args),
     Unpark(unpark::Args),
     Reclaim(reclaim::Args),
+    Assign(assign::Args),
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
     Land(land::Args),
@@ -110,6 +113,8 @@ pub(crate) enum Command {
     Hub(hub::HubCommand),
     #[command(subcommand)]
     Store(store::StoreCommand),
+    #[command(subcommand)]
+    Node(node::NodeCommand),
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
@@ -187,6 +192,8 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Park(args) => park::run(args, global, ui).await,
         Command::Unpark(args) => unpark::run(args, global, ui).await,
         Command::Reclaim(args) => reclaim::run(args, global, ui).await,
+        Command::Assign(args) => assign::run(args, global, ui).await,
+        Command::Node(command) => node::run(command, global, ui).await,
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
         Command::Hub(command) => hub::run(command, global, ui).await,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
+use regatta_core::node::listed;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence, output_of};
@@ -136,6 +137,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));
     add("agent", task.spec.agent.clone());
     add("labels", clean_line(&task.spec.labels.join(", ")));
+    add("requires", clean_line(&listed(&task.spec.requires)));
     add("chain", chain(task));
     add("from", clean_line(&shown(Path::new(&task.spec.source))));
     let deps: Vec<&str> = task.spec.deps.iter().map(|dep| dep.as_str()).collect();
@@ -159,6 +161,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
 
 fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     let mut facts = vec![attempt.agent.clone()];
+    facts.extend(attempt.place.as_ref().map(|place| format!("on {}", place.node)));
     facts.extend(attempt.profile.as_ref().map(|profile| format!("profile {profile}")));
     facts.extend(attempt.model_in_words());
     match (attempt.started_at, attempt.ended_at) {

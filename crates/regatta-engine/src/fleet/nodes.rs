@@ -6,7 +6,7 @@ use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
 use regatta_store::{STATUS, SessionInfo, Store, StoreError};
 
 use super::{Registry, register};
-use crate::session::is_over;
+use crate::session::{LEAVES, is_over};
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -27,12 +27,14 @@ pub struct NodeEngine {
     pub session: SessionInfo,
     /// What it says of itself, if it has said anything yet.
     pub status: Option<EngineStatus>,
+    /// It was stopped, and left its agents running for its successor.
+    pub has_left: bool,
 }
 
 impl NodeEngine {
     /// Whether it can take one more task, as far as it says.
     pub(crate) fn has_room(&self) -> bool {
-        self.status.as_ref().is_none_or(|status| status.running < status.slots)
+        !self.has_left && self.status.as_ref().is_none_or(|status| status.running < status.slots)
     }
 }
 
@@ -49,13 +51,18 @@ pub(crate) async fn with_engines(registry: Registry, store: &dyn Store) -> Resul
             status.insert(found.id, said);
         }
     }
+    let left = store.documents(LEAVES, "").await?;
     let sessions = store.sessions().await?;
     let engines_of = |id: &str| -> Vec<NodeEngine> {
         let own = sessions.iter().filter(|info| {
             info.node.node_id.as_deref() == Some(id) && !info.node.is_member() && !is_over(info)
         });
-        own.map(|info| NodeEngine { session: info.clone(), status: status.get(&info.session.0).cloned() })
-            .collect()
+        own.map(|info| NodeEngine {
+            session: info.clone(),
+            status: status.get(&info.session.0).cloned(),
+            has_left: left.iter().any(|left| left.id == info.session.0),
+        })
+        .collect()
     };
     let mut nodes: Vec<Node> = registry
         .nodes

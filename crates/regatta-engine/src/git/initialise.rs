@@ -1,4 +1,4 @@
-//! Creates a repository and shows its history: what the demo needs from git.
+//! Creates and clones repositories, and shows a history: what the demo and a new node need from git.
 
 use std::path::Path;
 
@@ -26,6 +26,18 @@ pub fn initialise(path: &Path, env: &GitEnv, message: &str) -> Result<(), GitErr
     git().args(["init", "--quiet", "--initial-branch=main", "--template="]).bytes()?;
     git().args(["add", "--all"]).bytes()?;
     git().args(["commit", "--quiet", "--no-verify", "-m", message]).bytes()?;
+    Ok(())
+}
+
+/// Clones the repository at `address`, with its checkout, into a directory that does not exist or is empty. Asks no
+/// questions at a terminal.
+pub fn clone_repository(address: &str, into: &Path, env: &GitEnv) -> Result<(), GitError> {
+    GitCommand::new(env)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .args(["clone", "--quiet", "--template=", "--no-recurse-submodules", "--"])
+        .arg(address)
+        .arg(into)
+        .bytes()?;
     Ok(())
 }
 

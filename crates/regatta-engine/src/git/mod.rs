@@ -48,7 +48,7 @@ pub use error::GitError;
 pub(crate) use files::{FileLock, absent_is_none, copy_index, io, read_plain, replace_file, replace_link};
 pub use history::LoggedCommit;
 pub(crate) use history::{Entry, Shift, paths};
-pub use initialise::{HistoryLine, initialise};
+pub use initialise::{HistoryLine, clone_repository, initialise};
 pub(crate) use keeps::KEEP;
 pub use locks::StaleLock;
 pub(crate) use locks::{clear_in_lane, locks_below};

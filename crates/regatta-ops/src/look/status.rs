@@ -26,6 +26,7 @@ use super::tasks::{document_of, is_over};
 use crate::documents::{
     BudgetDocument, MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
 };
+use crate::nodes::held_elsewhere;
 use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
@@ -71,7 +72,10 @@ pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Re
         sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
     };
     let held = match &task.state {
-        TaskState::Pending { .. } => why_held(&project.repo.state_dir, &task.spec.id, alive),
+        TaskState::Pending { .. } => match why_held(&project.repo.state_dir, &task.spec.id, alive) {
+            Some(why) => Some(why),
+            None => held_elsewhere(store, alive).await?.remove(&task.spec.id),
+        },
         _ => None,
     };
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());

@@ -19,6 +19,7 @@ use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery
 
 use super::activity::{Activity, glance};
 use crate::documents::{MarkDocument, TaskDocument};
+use crate::nodes::held_elsewhere;
 use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
@@ -133,7 +134,8 @@ impl Listed {
             }
         }
         let tests = trains_now(state_dir, alive).into_iter().flat_map(|train| train.tests).collect();
-        let held = all_held(state_dir, alive);
+        let mut held = held_elsewhere(store, alive).await?;
+        held.extend(all_held(state_dir, alive));
         let spent = HashMap::new();
         Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
     }
