@@ -66,7 +66,6 @@ fn is_for_agents(command: &Command) -> bool {
         }
         Command::Salvage(command) => !matches!(command, salvage::SalvageCommand::Restore(_)),
         Command::Land(args) => args.only_looks(),
-        Command::Node(command) => command.only_looks(),
         Command::Daemon(args) => args.only_looks(),
         Command::Doctor(args) => args.only_looks(),
         Command::Run(args) => args.dry_run,

@@ -349,6 +349,7 @@ impl Engine {
                 // The context that was reloaded may be of an earlier session.
                 let ctx = Arc::new(ctx.in_session(self.ctx.services.session.clone()));
                 self.notifier.reload(&ctx, self.log.read);
+                ctx.memory.fleet.reloaded(&ctx.settings.config, &ctx.repository.checkout);
                 self.ctx = ctx;
                 self.limits = limits;
                 self.look_at_everything();

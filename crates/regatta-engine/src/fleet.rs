@@ -21,7 +21,9 @@ pub(crate) use register::{enter, leave};
 pub(crate) use serve::serve;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use regatta_core::config::Config;
 use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
 use tokio::sync::watch;
 
@@ -64,6 +66,22 @@ impl Default for FleetMemory {
 }
 
 impl FleetMemory {
+    /// The settings were reloaded: labels, slots and agents may have changed.
+    pub(crate) fn reloaded(&self, config: &Config, root: &Path) {
+        let mut now = facts::here(config, root);
+        self.own.send_if_modified(|own| {
+            now.name.clone_from(&own.name);
+            for (agent, version) in &mut now.agents {
+                if let Some(known) = own.agents.get(agent) {
+                    version.clone_from(known);
+                }
+            }
+            let is_new = *own != now;
+            *own = now;
+            is_new
+        });
+    }
+
     /// Takes in what the store says. Wakes only those for whom something has changed.
     fn learn(&self, registry: Registry, own: &str) {
         let order = registry.order(own);

@@ -142,6 +142,9 @@ fn state(node: &Node, last_beat: Option<Timestamp>, now: Timestamp) -> &'static 
     if engine.has_left {
         return "stopped";
     }
+    if engine.is_over {
+        return "silent";
+    }
     let Some(status) = &engine.status else { return "starting" };
     if last_beat.is_none_or(|at| now.since(at) > SILENT) {
         return "silent";

@@ -4,6 +4,7 @@ mod agents;
 mod lanes;
 mod login;
 mod machine;
+mod node;
 mod sandbox;
 mod tested;
 mod train;
@@ -161,6 +162,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
         found.push(Finding::ok("store", "none yet; the first run makes it"));
         None
     };
+    found.extend(node::look(&project, store.as_deref()).await);
     if let Some(store) = &store {
         found.extend(lanes::sessions(&project, store.as_ref()).await?);
     }

@@ -27,13 +27,6 @@ pub(crate) enum NodeCommand {
     Forget(orders::ForgetArgs),
 }
 
-impl NodeCommand {
-    /// Whether the command changes nothing.
-    pub(crate) fn only_looks(&self) -> bool {
-        matches!(self, NodeCommand::List(_) | NodeCommand::Show(_))
-    }
-}
-
 /// The nodes that a command applies to.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Which {

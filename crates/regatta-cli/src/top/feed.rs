@@ -28,6 +28,7 @@ use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
 use regatta_ops::Refusal;
+use regatta_ops::nodes::held_elsewhere;
 
 /// How many waiting and how many ended tasks are shown; the others are only counted.
 const MOST_WAITING: usize = 3000;
@@ -207,8 +208,9 @@ impl Feed {
         };
         self.model.tests = under_test(&self.state_dir, &self.model.target, alive);
         let shown = |why: String| clean_line(&self.redactor.redact(&why));
-        let held = all_held(&self.state_dir, alive).into_iter();
-        self.model.held = held.map(|(task, why)| (task, shown(why))).collect();
+        let mut held = held_elsewhere(self.store.as_ref(), alive).await?;
+        held.extend(all_held(&self.state_dir, alive));
+        self.model.held = held.into_iter().map(|(task, why)| (task, shown(why))).collect();
         let worker = |info: &SessionInfo| Worker {
             what: clean_line(&info.node.what),
             node: clean_line(&info.node.node),

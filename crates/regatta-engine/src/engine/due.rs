@@ -8,7 +8,7 @@
 //!
 //! | decision | looked at after |
 //! |---|---|
-//! | which tasks start | an event that makes a task ready: queued, queued again, due, released, retried, re-armed, or a dependency done or landed |
+//! | which tasks start | an event that makes a task ready: queued, queued again, due, released, retried, re-armed, assigned to a node, or a dependency done or landed; an order to this node, or a change of another |
 //! | the same for tasks that a limit, a group or declared writes held back | an event that ends a claim, in any engine; the end of a worker; every few seconds, because an engine that dies writes none |
 //! | the same for tasks without an account, behind a pause or a budget | the time at which that ends; for accounts also any change of the store, since they have no events |
 //! | timers | `parked`, and `retrying` with a time |

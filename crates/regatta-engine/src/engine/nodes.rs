@@ -8,7 +8,6 @@ use regatta_core::id::TaskId;
 use regatta_core::node::{
     EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, Requirement, listed, requirements,
 };
-use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
 use regatta_store::Ready;
 use tokio::sync::watch;
@@ -17,7 +16,7 @@ use super::timers::{LONGEST_SLEEP, TICK};
 use super::{Duty, End, Engine, EngineError};
 use crate::context::Context;
 use crate::fleet::Registry;
-use crate::fleet::nodes::{Node, with_engines};
+use crate::fleet::nodes::{Node, NodeEngine, with_engines};
 use crate::persist::until_answered;
 use crate::session;
 use crate::worker::Stop;
@@ -30,6 +29,8 @@ pub(super) struct Nodes {
     since: (u64, Instant),
     /// The running attempts were stopped under it.
     has_stopped: bool,
+    /// The train was given up under it.
+    has_resigned: bool,
     /// Since when this engine has seen tasks ready whose lanes are on other nodes: by the attempt that made the lane.
     waits: BTreeMap<(TaskId, u32), Instant>,
     /// When the first of them stops waiting.
@@ -44,6 +45,7 @@ impl Nodes {
             registry: fleet.registry.subscribe(),
             since: (0, Instant::now()),
             has_stopped: false,
+            has_resigned: false,
             waits: BTreeMap::new(),
             next: None,
         }
@@ -83,12 +85,15 @@ impl Nodes {
 }
 
 impl Engine {
-    /// Does what an operator ordered. Returns whether the order leaves this engine nothing to claim.
+    /// Does what an operator ordered.
     pub(super) async fn obey_order(&mut self) -> Result<(), EngineError> {
         let order = self.nodes.order();
+        if self.stopping.is_some() {
+            return Ok(());
+        }
         if self.nodes.since.0 != order.n {
             self.nodes.since = (order.n, Instant::now());
-            self.nodes.has_stopped = false;
+            (self.nodes.has_stopped, self.nodes.has_resigned) = (false, false);
             self.train.pause(self.nodes.is_draining().then(|| Stop::Interrupt {
                 why: format!("{} drains this node", order.by),
                 now: false,
@@ -98,13 +103,15 @@ impl Engine {
             NodeDuty::Work | NodeDuty::Cordon => {}
             NodeDuty::Drain => {
                 let deadline = order.deadline_ms.map(Duration::from_millis);
-                if deadline.is_some_and(|after| self.nodes.since.1.elapsed() >= after) {
+                let is_over = deadline.is_some_and(|after| self.nodes.since.1.elapsed() >= after);
+                if is_over && !self.nodes.has_stopped {
                     self.nodes.has_stopped = true;
                     let why = format!("{} drains this node", order.by);
                     self.workers.stop_all(&Stop::Interrupt { why, now: false });
                 }
-                if !self.train.is_under_way() {
+                if !self.train.is_under_way() && !self.nodes.has_resigned {
                     self.resign_train().await?;
+                    self.nodes.has_resigned = true;
                 }
             }
             NodeDuty::Kill => self.end(End::Kill),
@@ -237,10 +244,7 @@ impl Engine {
             let is_there = |node: &&Node| {
                 node.order.duty == NodeDuty::Work
                     && node.engines.iter().any(|engine| {
-                        let info = &engine.session.node;
-                        info.kind == SessionKind::Daemon
-                            && info.place.as_ref() == Some(&place.id)
-                            && engine.has_room()
+                        engine.session.node.place.as_ref() == Some(&place.id) && engine.has_room()
                     })
             };
             let Some(node) = nodes.iter().find(is_there) else { continue };
@@ -267,8 +271,8 @@ impl Engine {
 
 /// Why this node does not start a task, though another one may.
 fn unserved(requires: &[Requirement], own: &NodeRecord, others: &[Node]) -> String {
-    let is_up = |node: &&Node| node.engines.iter().any(|engine| engine.session.node.kind == SessionKind::Daemon);
-    let up: Vec<&Node> = others.iter().filter(is_up).collect();
+    let up: Vec<&Node> =
+        others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
     let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
     if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {
         return format!("it is for {}: it requires {}", node.record.name, listed(requires));

@@ -48,7 +48,8 @@ pub async fn end(store: &dyn Store, info: &SessionInfo, is_gone: bool) -> Result
             }
             seen = (now.beat, Instant::now());
         }
-        if session::is_certainly_dead(&now.node) || seen.1.elapsed() >= patience(store, &now, is_gone).await? {
+        // Also if its process is certainly gone: its agents may not be.
+        if seen.1.elapsed() >= patience(store, &now, is_gone).await? {
             match store.expire_session(&now.session, seen.0, None, clock::now()).await {
                 Ok(tasks) => return Ok(Killed::Expired(tasks)),
                 // It beat at the last moment.

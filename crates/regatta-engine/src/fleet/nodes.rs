@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
+use regatta_core::session::SessionKind;
 use regatta_store::{STATUS, SessionInfo, Store, StoreError};
 
 use super::{Registry, register};
@@ -29,12 +30,19 @@ pub struct NodeEngine {
     pub status: Option<EngineStatus>,
     /// It was stopped, and left its agents running for its successor.
     pub has_left: bool,
+    /// Its process has certainly ended, or it was silent for too long. Its agents may be alive.
+    pub is_over: bool,
 }
 
 impl NodeEngine {
+    /// Whether it claims tasks of the main queue, as far as orders let it.
+    pub(crate) fn serves(&self) -> bool {
+        self.session.node.kind == SessionKind::Daemon && !self.has_left && !self.is_over
+    }
+
     /// Whether it can take one more task, as far as it says.
     pub(crate) fn has_room(&self) -> bool {
-        !self.has_left && self.status.as_ref().is_none_or(|status| status.running < status.slots)
+        self.serves() && self.status.as_ref().is_none_or(|status| status.running < status.slots)
     }
 }
 
@@ -55,11 +63,12 @@ pub(crate) async fn with_engines(registry: Registry, store: &dyn Store) -> Resul
     let sessions = store.sessions().await?;
     let engines_of = |id: &str| -> Vec<NodeEngine> {
         let own = sessions.iter().filter(|info| {
-            info.node.node_id.as_deref() == Some(id) && !info.node.is_member() && !is_over(info)
+            info.node.node_id.as_deref() == Some(id) && !info.node.is_member()
         });
         own.map(|info| NodeEngine {
             session: info.clone(),
             status: status.get(&info.session.0).cloned(),
+            is_over: is_over(info),
             has_left: left.iter().any(|left| left.id == info.session.0),
         })
         .collect()

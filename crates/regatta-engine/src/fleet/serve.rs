@@ -24,8 +24,8 @@ const FACTS_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Talks to other nodes until it is dropped.
 pub(crate) async fn serve(ctx: Arc<Context>) {
-    let _versions = Ended(tokio::spawn(say_versions(ctx.clone())));
-    tokio::join!(follow(&ctx), say_status(&ctx));
+    let _versions = Ended(tokio::spawn(ask_versions(ctx.clone())));
+    tokio::join!(follow(&ctx), say_status(&ctx), say_what_it_has(&ctx));
 }
 
 /// A task that ends with its owner.
@@ -89,18 +89,27 @@ async fn write(ctx: &Context, status: EngineStatus) -> Result<(), StoreError> {
     ctx.services.store.put_document(&write, at).await.map(drop)
 }
 
-/// Asks agents for their versions, and looks at the machine again from time to time.
-async fn say_versions(ctx: Arc<Context>) {
+/// Writes what this node has when it changes: after a reload, and when agents have said their versions.
+async fn say_what_it_has(ctx: &Context) {
+    let mut changed = ctx.memory.fleet.own.subscribe();
+    while changed.changed().await.is_ok() {
+        let own = changed.borrow_and_update().clone();
+        // A store that does not answer gets it with the next change.
+        let _ = register::put(ctx.services.store.as_ref(), &own).await;
+    }
+}
+
+/// Asks agents for their versions, now and from time to time.
+async fn ask_versions(ctx: Arc<Context>) {
     loop {
         let (config, root) = (&ctx.settings.config, &ctx.repository.checkout);
-        let mut own = facts::here(config, root);
-        own.agents = facts::with_versions(own.agents, config, root).await;
-        own.name.clone_from(&ctx.memory.fleet.own.borrow().name);
-        if register::put(ctx.services.store.as_ref(), &own).await.is_ok() {
-            ctx.memory.fleet.own.send_replace(own);
-            tokio::time::sleep(FACTS_AGE).await;
-        } else {
-            tokio::time::sleep(AGAIN).await;
-        }
+        let agents = facts::here(config, root).agents;
+        let agents = facts::with_versions(agents, config, root).await;
+        ctx.memory.fleet.own.send_if_modified(|own| {
+            let is_new = own.agents != agents;
+            own.agents = agents;
+            is_new
+        });
+        tokio::time::sleep(FACTS_AGE).await;
     }
 }

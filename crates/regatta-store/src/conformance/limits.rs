@@ -7,7 +7,7 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::writes::WritePath;
 
 use super::Fixture;
-use super::node::{Node, at, id, task};
+use super::node::{Node, at, id, node_info, task};
 use crate::{
     Claim, ClaimLimits, ClaimRequest, Held, LOST_LEASES, NewTask, NodeInfo, Outcome, RequestId, Result,
     SessionId, StoreError,
@@ -63,6 +63,24 @@ pub async fn agents_of_all_engines_count(fixture: &dyn Fixture) {
     assert!(a.events("z").await.iter().all(|event| matches!(event, EventBody::Enqueued { .. })));
     b.settle(&y, Outcome::Done { head: None }).await.unwrap();
     within(&b, "z", &at_most(3)).await;
+}
+
+pub async fn slots_are_counted_by_node_and_the_total_over_all(fixture: &dyn Fixture) {
+    let a = Node::join(fixture, "a").await;
+    let b = SessionId::fresh("b");
+    let info = NodeInfo { node_id: Some("b".into()), place: Some("clone".into()), ..node_info("elsewhere") };
+    a.store.open_session(&b, &info).await.unwrap();
+    a.add(&[task("x"), task("y"), task("z")]).await;
+    within(&a, "x", &at_most(1)).await;
+    let of_b = |name: &str, total: Option<u32>| {
+        let limits = ClaimLimits { node: Some("b".into()), total, ..at_most(1) };
+        ClaimRequest { session: b.clone(), limits: Some(limits), ..a.asking_for(name) }
+    };
+    let why = held(a.store.claim(&of_b("y", Some(1)), at(2)).await);
+    assert_eq!(why.to_string(), "limits.workers_total 1 reached: 1 in the daemon");
+    a.store.claim(&of_b("y", Some(2)), at(2)).await.unwrap().unwrap();
+    let why = held(a.store.claim(&of_b("z", None), at(2)).await);
+    assert_eq!(why.to_string(), format!("max_workers 1 reached: 1 in the daemon on {}", info.node));
 }
 
 pub async fn a_request_that_was_held_back_may_be_repeated(fixture: &dyn Fixture) {

@@ -82,6 +82,7 @@ macro_rules! conformance {
             }
             limits {
                 agents_of_all_engines_count,
+                slots_are_counted_by_node_and_the_total_over_all,
                 a_request_that_was_held_back_may_be_repeated,
                 a_group_is_full_whoever_filled_it,
                 places_that_are_written_to_elsewhere_are_kept_clear,
@@ -127,6 +128,7 @@ macro_rules! conformance {
                 a_holder_is_asked_to_cancel,
                 requeue_starts_over_uncharged,
                 park_and_due_hold_back_and_let_go,
+                a_task_is_assigned_to_one_node_and_to_any_again,
             }
             prompt {
                 an_urgent_prompt_interrupts_its_task_and_is_taken_first,

@@ -1,10 +1,11 @@
 //! Operations by users.
 
 use regatta_core::event::EventBody;
+use regatta_core::node::Requirement;
 use regatta_core::state::{ParkReason, TaskState};
 
 use super::Fixture;
-use super::node::{Node, at, id, task};
+use super::node::{Node, QUEUE, at, id, task};
 use crate::{Operation, Outcome, RequestId, StoreError};
 
 fn cancel() -> Operation {
@@ -89,4 +90,30 @@ pub async fn park_and_due_hold_back_and_let_go(fixture: &dyn Fixture) {
     assert!(matches!(node.operate("t", Operation::Due).await, Err(StoreError::Refused(_))));
     node.claim("t").await;
     assert!(matches!(node.operate("t", park(at(90))).await, Err(StoreError::Refused(_))));
+}
+
+pub async fn a_task_is_assigned_to_one_node_and_to_any_again(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    let mut new = task("t");
+    new.spec.requires = vec![Requirement::Label("gpu".into()), Requirement::node("old")];
+    node.add(&[new, task("held"), task("over")]).await;
+    let assign = |to: Option<&str>| Operation::Assign { node: to.map(str::to_owned), by: "me".into() };
+    let request = RequestId::fresh();
+    for _ in 0..2 {
+        node.store.operate(&id("t"), &assign(Some("big-1")), &request, at(1)).await.unwrap();
+    }
+    let requires = || async { node.store.task(&id("t")).await.unwrap().spec.requires };
+    assert_eq!(requires().await, [Requirement::Label("gpu".into()), Requirement::node("big-1")]);
+    let ready = node.store.ready(QUEUE, None, 9).await.unwrap();
+    assert_eq!(ready[0].spec.requires, requires().await);
+    node.operate("t", assign(None)).await.unwrap();
+    assert_eq!(requires().await, [Requirement::Label("gpu".into())]);
+    let assigned = |event: &&EventBody| matches!(event, EventBody::Assigned { .. });
+    assert_eq!(node.events("t").await.iter().filter(assigned).count(), 2);
+    let claim = node.claim("held").await;
+    assert!(matches!(node.operate("held", assign(None)).await, Err(StoreError::Refused(_))));
+    node.settle(&claim, Outcome::Done { head: None }).await.unwrap();
+    assert!(matches!(node.operate("held", assign(None)).await, Err(StoreError::Refused(_))));
+    node.operate("over", Operation::Cancel { by: "me".into() }).await.unwrap();
+    assert!(matches!(node.operate("over", assign(Some("x"))).await, Err(StoreError::Refused(_))));
 }

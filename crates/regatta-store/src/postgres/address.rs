@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode, TargetSessionAttrs};
 
+use super::password;
 use crate::{Result, StoreError, credentials};
 
 /// How long to wait for a server that does not answer.
@@ -42,7 +43,7 @@ pub(super) enum Trust {
 }
 
 impl Address {
-    pub(super) fn parse(url: &str) -> Result<Self> {
+    fn parse(url: &str) -> Result<Self> {
         let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
         let (mut project, mut roots, mut mode) = (None, None, None);
         let (mut chain, mut key, mut binds_as_given) = (None, None, false);
@@ -119,8 +120,13 @@ impl Address {
         Ok(address.bound())
     }
 
+    /// Reads an address, with its password from a file that this process's environment names if it has none.
+    pub(super) fn here(url: &str) -> Result<Self> {
+        Self::parse(url)?.with_password(|config| password::find(config, |name| std::env::var_os(name)))
+    }
+
     /// The same with a password from a file, if it has none of its own.
-    pub(super) fn with_password(mut self, find: impl Fn(&Config) -> Result<Option<String>>) -> Result<Self> {
+    fn with_password(mut self, find: impl Fn(&Config) -> Result<Option<String>>) -> Result<Self> {
         if self.config.get_password().is_none()
             && let Some(password) = find(&self.config)?
         {

@@ -74,8 +74,7 @@ impl PostgresStore {
     }
 
     async fn open_as(url: &str, marked: bool) -> Result<Self> {
-        let address = address::Address::parse(url)?
-            .with_password(|config| password::find(config, |name| std::env::var_os(name)))?;
+        let address = address::Address::here(url)?;
         let bell = bell::Bell::new(&address.schema);
         let pool = pool::Pool::new(address)?;
         let opened = pool.within(async {

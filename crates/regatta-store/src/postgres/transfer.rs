@@ -115,7 +115,7 @@ impl Transfer for PostgresStore {
 impl PostgresStore {
     /// The SQL for administrators: roles, pending migrations and rights of the store at `url`, which need not exist yet.
     pub async fn migration_script(url: &str) -> Result<String> {
-        let address = super::address::Address::parse(url)?;
+        let address = super::address::Address::here(url)?;
         let pool = super::pool::Pool::new(address)?;
         pool.within(async {
             let db = pool.lease().await?;
@@ -126,7 +126,7 @@ impl PostgresStore {
 
     /// The version of the schema at `url`, zero if there is none, and the one that this program knows.
     pub async fn versions(url: &str) -> Result<(usize, usize)> {
-        let address = super::address::Address::parse(url)?;
+        let address = super::address::Address::here(url)?;
         let pool = super::pool::Pool::new(address)?;
         pool.within(async {
             let db = pool.lease().await?;

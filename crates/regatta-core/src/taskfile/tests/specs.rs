@@ -86,6 +86,28 @@ fn the_plan_speaks_where_the_task_is_silent_and_the_configuration_where_both_are
 }
 
 #[test]
+fn requirements_come_from_the_innermost_place_that_has_any() {
+    let check = |config: &str, defaults: &str, task: &str, expected: &str| {
+        let config = configured(config);
+        let plan = format!("---\ndefaults: {{{defaults}}}\ntasks:\n  - {{id: a, prompt: x, {task}}}\n---\n");
+        let loaded = load(&[Source::new("p.md", &plan)], &LoadSettings::new(&config));
+        assert_eq!(told(&loaded), "");
+        assert_eq!(crate::node::listed(&loaded.tasks[0].requires), expected, "{plan}");
+    };
+    let ours = "defaults: { requires: [os:linux] }\n";
+    check("", "", "agent: sh", "");
+    check(ours, "", "agent: sh", "os:linux");
+    check(ours, "requires: gpu", "agent: sh", "gpu");
+    check(
+        ours,
+        "requires: gpu",
+        "requires: [gpu, agent:codex, node:big-1, memory_gb>=32, gpu]",
+        "gpu, agent:codex, node:big-1, memory_gb>=32",
+    );
+    check(ours, "requires: gpu", "requires: []", "");
+}
+
+#[test]
 fn the_verdict_is_read_where_the_nearest_word_says_else_where_the_agent_can_speak() {
     let check = |config: &str, defaults: &str, task: &str, expected: VerdictAdapter| {
         let config = configured(config);

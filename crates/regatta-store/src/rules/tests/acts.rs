@@ -386,7 +386,7 @@ fn an_outcome(n: u8) -> Outcome {
 
 fn an_operation(n: u8) -> Operation {
     let by = "me".to_owned();
-    match n % 9 {
+    match n % 10 {
         0 => Operation::Cancel { by },
         1 => Operation::AskCancel { by },
         2 | 3 => Operation::Requeue { by },
@@ -394,6 +394,7 @@ fn an_operation(n: u8) -> Operation {
         5 => Operation::Land { by, attempt: 1, request: landing("h") },
         6 => Operation::Retry { by },
         7 => Operation::EndConversations,
+        8 => Operation::Assign { node: (n > 99).then(|| "a".to_owned()), by },
         _ => Operation::Park { until: at(9), detail: "d".into() },
     }
 }
