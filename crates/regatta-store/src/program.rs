@@ -26,7 +26,7 @@ pub(crate) fn migrations(released: &[&'static str]) -> Result<Vec<Cow<'static, s
     #[allow(unused_mut, reason = "only debug builds add one")]
     let mut all: Vec<Cow<'static, str>> = released.iter().map(|text| Cow::Borrowed(*text)).collect();
     #[cfg(debug_assertions)]
-    if let Some(path) = std::env::var_os("REGATTA_TEST_MIGRATION") {
+    if let Some(path) = std::env::var_os("REGATTA_TEST_MIGRATION").filter(|path| !path.is_empty()) {
         let text = std::fs::read_to_string(path)
             .map_err(|error| StoreError::Invalid(format!("REGATTA_TEST_MIGRATION: {error}")))?;
         all.push(text.into());
@@ -72,8 +72,8 @@ pub(crate) fn require_allowed(store: &str, schema: usize, oldest: u32) -> Result
     }
     let machine = rustix::system::uname();
     Err(StoreError::Corrupt(format!(
-        "{store} was written by a newer Regatta (schema {schema}, for program {oldest} or newer, this is program {own}); \
-         upgrade Regatta on {}",
+        "{store} was written by a newer Regatta (schema {schema}, for program {oldest} or newer, this is program {own}; \
+         upgrade Regatta on {})",
         machine.nodename().to_string_lossy()
     )))
 }

@@ -142,6 +142,23 @@ impl Server {
         format!("postgres://regatta@{socket}/postgres?project={project}")
     }
 
+    /// Runs SQL as the superuser, as an administrator would, and returns what it prints.
+    pub fn execute(&self, sql: &str) -> String {
+        let mut psql = Command::new(binary("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "regatta", "-d", "postgres", "-h"]);
+        let mut running = psql
+            .arg(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        running.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        let output = running.wait_with_output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// The address for other clients.
     pub fn plain_url(&self) -> String {
         self.url("x").replace("?project=x", "")

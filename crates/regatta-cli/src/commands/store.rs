@@ -42,7 +42,7 @@ pub(crate) async fn run(command: StoreCommand, global: &Global, ui: &Ui) -> Resu
 fn counted(records: &[RecordsDocument]) -> String {
     let of = |kind: &str| records.iter().find(|found| found.kind == kind).map_or(0, |found| found.count);
     let all: u64 = records.iter().map(|found| found.count).sum();
-    let tasks = of("task");
-    let plural = if tasks == 1 { "" } else { "s" };
-    format!("{all} records ({tasks} task{plural}, {} events)", of("event"))
+    let number = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (tasks, events) = (number(of("task"), "task"), number(of("event"), "event"));
+    format!("{} ({tasks}, {events})", number(all, "record"))
 }

@@ -94,10 +94,11 @@ pub(super) async fn script(db: &Connection, schema: &str) -> Result<String> {
         ));
     }
     sql.push_str(&format!("create schema if not exists {schema} authorization {owner};\n"));
-    if found == 0 {
-        // What it creates belongs to the owner.
-        sql.push_str(&format!("set local role {owner};\n"));
-    }
+    // What it creates belongs to the owner of the schema.
+    let owned = "select nspowner::regrole::text from pg_namespace where nspname = $1::text";
+    let rows = db.rows(owned, &[&schema]).await?;
+    let owner = rows.first().map_or_else(|| Ok(owner.to_owned()), |row| get_text(row, 0))?;
+    sql.push_str(&format!("set local role {owner};\n"));
     sql.push_str(&format!("set local search_path = {schema};\n"));
     for (n, migration) in migrations.iter().enumerate().skip(found) {
         sql.push_str(&format!("\n-- Migration {}\n{}\n", n + 1, migration.trim_end()));

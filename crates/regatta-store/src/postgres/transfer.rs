@@ -162,7 +162,7 @@ const TABLES: [&str; 22] = [
 ];
 
 async fn put_mark(db: &Connection, before: Option<&Mark>, mark: Option<&Mark>) -> Result<()> {
-    let sql = "update project set mark = $2, schema = schema % $3 + case when $2 is null then 0 else $3 end \
+    let sql = "update project set mark = $2::text, schema = schema % $3::bigint + case when $2::text is null then 0 else $3::bigint end \
         where mark is not distinct from $1::text returning 1::bigint";
     let (before, mark) = (before.map(Mark::to_json), mark.map(Mark::to_json));
     let marked = i64::try_from(MARKED).unwrap_or(i64::MAX);

@@ -6,6 +6,7 @@ mod fixture;
 mod migrations;
 mod model;
 mod postgres;
+mod transfer;
 
 /// The conformance suite as it stands.
 mod sqlite {

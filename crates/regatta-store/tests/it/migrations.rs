@@ -70,9 +70,13 @@ fn a_store_of_a_newer_program_is_refused_and_left_alone() {
     let path = directory.path().join("regatta.db");
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    // It only added something.
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute("update project set oldest_program = 7", []).unwrap();
     let refused = SqliteStore::open(&path).err();
     let Some(StoreError::Corrupt(why)) = &refused else { panic!("{refused:?}") };
     assert!(why.contains("written by a newer Regatta") && why.contains("99"), "{why}");
+    assert!(why.contains("for program 7 or newer, this is program 1; upgrade Regatta on "), "{why}");
     let version: u32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
     assert_eq!(version, 99);

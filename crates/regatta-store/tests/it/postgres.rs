@@ -190,7 +190,7 @@ async fn a_store_that_went_back_in_time_is_unusable() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(lost.contains("lost events 2..3"), "{lost}");
+    assert!(lost.contains("lost events 2..3") && lost.contains("regatta store accept-loss"), "{lost}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -221,6 +221,9 @@ async fn a_server_that_would_lose_or_change_what_it_stores_is_refused() {
     );
     regatta_store::open(&server.url("newer")).await.unwrap();
     client.batch_execute("update regatta_newer.project set schema = 99").await.unwrap();
+    // It only added something.
+    regatta_store::open(&server.url("newer")).await.unwrap();
+    client.batch_execute("update regatta_newer.project set oldest_program = 7").await.unwrap();
     let newer = regatta_store::open(&server.url("newer")).await.map(|store| store.describe());
     assert!(matches!(&newer, Err(StoreError::Corrupt(text)) if text.contains("newer Regatta")), "{newer:?}");
 }

@@ -25,7 +25,7 @@ pub(super) async fn run(project: &Project, _: Args, ui: &Ui) -> Result<Exit, Ref
     }
     let records = super::counted(&checked.records);
     ui.note(match checked.count {
-        0 => format!("{records} are consistent"),
+        0 => format!("no violation in {records}"),
         1 => format!("1 violation in {records}"),
         n => format!("{n} violations in {records}"),
     });
