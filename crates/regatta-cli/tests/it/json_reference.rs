@@ -61,6 +61,9 @@ fn every_field_that_the_page_names_is_printed() {
         ("trust", &["trust", "--show"]),
         ("land resume", &["land", "resume"]),
         ("top --once", &["top", "--once"]),
+        ("store check", &["store", "check"]),
+        ("store migrate", &["store", "migrate"]),
+        ("store accept-loss", &["store", "accept-loss"]),
     ] {
         has_all(&print(args), &documented(&page, command, 0), command);
     }

@@ -325,8 +325,9 @@ fn neighbouring_versions_share_a_store_and_a_breaking_migration_names_who_is_in_
             std::fs::write(&migration, sql).unwrap();
             world.env("REGATTA_TEST_MIGRATION", &migration).env("REGATTA_TEST_PROGRAM", "2");
         };
-        let older =
-            |world: &mut World| drop(world.env("REGATTA_TEST_MIGRATION", "").env("REGATTA_TEST_PROGRAM", ""));
+        let older = |world: &mut World| {
+            world.env("REGATTA_TEST_MIGRATION", "").env("REGATTA_TEST_PROGRAM", "");
+        };
         // One that only adds is applied beside the daemon of the older version, which goes on.
         newer(&mut world, "-- adds\ncreate table extra(x bigint);\n");
         if url.is_none() {

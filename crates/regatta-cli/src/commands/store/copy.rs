@@ -10,7 +10,7 @@ use crate::ui::Ui;
 ///
 /// Refused while a daemon or a run uses FROM. TO must be empty or not exist; a copy that was interrupted continues when
 /// you run the same command again. Both stores are compared, record by record, and TO is checked. Then FROM is marked:
-/// every program that opens it is told where it moved. Set `store` in regatta.yaml, or REGATTA_STORE, to TO afterwards.
+/// programs that open it are refused, and the message names TO. Set `store` in regatta.yaml, or REGATTA_STORE, to TO.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The store to move: a path, sqlite:PATH, `sqlite` for the one in .regatta, or postgres://USER@HOST/DATABASE.
