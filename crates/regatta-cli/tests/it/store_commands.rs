@@ -176,7 +176,7 @@ fn a_store_in_use_is_not_moved_and_a_missing_one_is_named() {
     let stderr = refused.stderr.replace(&format!(" on {}", host.trim()), " on MACHINE");
     insta::assert_snapshot!(shown(&world, &stderr), @"
     error: sqlite:ROOT/.regatta/regatta.db is in use: daemon on MACHINE
-    hint: stop the daemon with `regatta daemon stop`, or let the run end
+    hint: stop the daemon when its tasks have ended, with `regatta daemon stop --drain`, or let the run end; `regatta reclaim` ends the sessions of processes that are gone
     ");
     world.regatta(["list"]).exited(0);
     world.regatta(["daemon", "stop"]).exited(0);
@@ -335,7 +335,7 @@ fn neighbouring_versions_share_a_store_and_a_breaking_migration_names_who_is_in_
         }
         world.regatta(["list"]).exited(0);
         older(&mut world);
-        world.regatta(["add", "still here", "--agent", "sh"]).exited(0);
+        world.regatta(["ctx", "set", "still", "here"]).exited(0);
         // Back to before, for one that breaks.
         match &url {
             None => {

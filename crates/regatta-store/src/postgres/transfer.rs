@@ -18,8 +18,13 @@ use crate::stored::{to_json, unreadable};
 use crate::transfer::{Cell, Kind, Line, Mark, Pages, Place, Transfer, Type, derived};
 use crate::{Result, StoreError};
 
-/// Lines of a page.
-const PAGE: usize = 500;
+/// Lines of a page: few where each may be long.
+const fn page(kind: Kind) -> usize {
+    match kind {
+        Kind::Spec | Kind::Attempt | Kind::Prompt | Kind::Message | Kind::Context | Kind::Document => 100,
+        _ => 500,
+    }
+}
 
 #[async_trait]
 impl Transfer for PostgresStore {
@@ -185,7 +190,7 @@ async fn export(db: &Connection, from: Place, out: &mpsc::Sender<Result<Vec<Line
         db.batch(&format!("declare all_{name} no scroll cursor for {} offset {skipped}", select(kind)))
             .await?;
         loop {
-            let rows = db.rows(&format!("fetch {PAGE} from all_{name}"), &[]).await?;
+            let rows = db.rows(&format!("fetch {} from all_{name}", page(kind)), &[]).await?;
             if rows.is_empty() {
                 break;
             }

@@ -139,7 +139,10 @@ impl Checking {
 
     fn named(&mut self, line: &Line, field: &str) {
         if let Err(error) = MemberName::parse(line.text(field)) {
-            self.found(name(line), format!("its {field} {:?} is no name: {error}", line.text(field)));
+            self.found(
+                name(line),
+                format!("its {field} {:?} is not a valid name: {error}", line.text(field)),
+            );
         }
     }
 

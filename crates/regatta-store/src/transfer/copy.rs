@@ -102,7 +102,8 @@ async fn refuse_engines(from: &dyn Store) -> Result<()> {
         return Ok(());
     }
     Err(StoreError::Refused(format!(
-        "{} is in use: {}; stop the daemon with `regatta daemon stop`, or let the run end",
+        "{} is in use: {}; stop the daemon when its tasks have ended, with `regatta daemon stop --drain`, or let the run \
+         end; `regatta reclaim` ends the sessions of processes that are gone",
         from.describe(),
         names.join(", ")
     )))
