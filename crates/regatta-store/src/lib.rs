@@ -71,10 +71,11 @@ pub async fn open_marked(url: &str) -> Result<Arc<dyn Store>> {
 async fn open_as(url: &str, marked: bool) -> Result<Arc<dyn Store>> {
     #[cfg(feature = "postgres")]
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        // Boxed: a caller's own future would otherwise contain all of it.
         let store = if marked {
-            postgres::PostgresStore::open_marked(url).await?
+            Box::pin(postgres::PostgresStore::open_marked(url)).await?
         } else {
-            postgres::PostgresStore::open(url).await?
+            Box::pin(postgres::PostgresStore::open(url)).await?
         };
         return rigged_or_plain(store);
     }

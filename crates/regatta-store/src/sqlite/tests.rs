@@ -27,7 +27,7 @@ fn a_commit_is_on_disk_before_it_returns() {
     let path = directory.path().join("db");
     // The same for an existing file, which needs no set-up any more.
     for _ in 0..2 {
-        let db = open::writer(&path).unwrap();
+        let db = open::writer(&path, open::Marks::Refused).unwrap();
         let pragma =
             |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
         assert_eq!(pragma("synchronous").unwrap(), 2.into(), "FULL");
@@ -38,7 +38,7 @@ fn a_commit_is_on_disk_before_it_returns() {
 #[test]
 fn ready_timers_and_claims_walk_their_indexes() {
     let directory = tempfile::tempdir().unwrap();
-    let db = open::writer(&directory.path().join("db")).unwrap();
+    let db = open::writer(&directory.path().join("db"), open::Marks::Refused).unwrap();
     for (sql, seeks) in queue::READY.iter().zip(["queue=? AND rank=? AND seq>?", "queue=? AND rank>?"]) {
         let ready = plan(&db, sql, 4);
         assert!(ready.contains(&format!("USING INDEX task_ready ({seeks})")), "{ready}");
@@ -53,7 +53,7 @@ fn ready_timers_and_claims_walk_their_indexes() {
 
 /// A database with `n` pending tasks of ten priorities, a tenth of which wait for another.
 fn populated(directory: &tempfile::TempDir, n: usize) -> Connection {
-    let db = open::writer(&directory.path().join(n.to_string())).unwrap();
+    let db = open::writer(&directory.path().join(n.to_string()), open::Marks::Refused).unwrap();
     let tasks: Vec<NewTask> = (0..n)
         .map(|k| {
             let task = task(&format!("t{k}"));

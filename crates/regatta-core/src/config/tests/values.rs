@@ -51,6 +51,7 @@ fn every_key_reaches_its_place() {
         checks: vec!["make".into()],
         env: [("B".into(), "x".into())].into(),
         bounds: crate::bounds::Bounds::default(),
+        requires: Vec::new(),
     };
     assert_eq!(config.defaults, expected);
     let lane = Lane {

@@ -6,7 +6,7 @@ use crate::sqlite::open;
 /// A writer over a table of numbers.
 fn numbers(directory: &tempfile::TempDir) -> Writer {
     let path = directory.path().join("db");
-    let db = open::writer(&path).unwrap();
+    let db = open::writer(&path, open::Marks::Refused).unwrap();
     db.execute_batch("create table number(n integer primary key, filler blob)").unwrap();
     Writer::start(db, &path, Reading::AtOnce).unwrap()
 }
@@ -85,10 +85,10 @@ async fn a_full_disk_is_unavailable_and_loses_nothing_that_was_acknowledged() {
 async fn a_lock_held_elsewhere_is_said_to_all_who_wait_once_the_wait_is_over() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
-    let db = open::writer(&path).unwrap();
+    let db = open::writer(&path, open::Marks::Refused).unwrap();
     db.busy_timeout(std::time::Duration::from_millis(200)).unwrap();
     let writer = std::sync::Arc::new(Writer::start(db, &path, Reading::AtOnce).unwrap());
-    let other = open::writer(&path).unwrap();
+    let other = open::writer(&path, open::Marks::Refused).unwrap();
     other.execute_batch("begin immediate").unwrap();
     let begun = std::time::Instant::now();
     let write = |_| {
@@ -114,7 +114,7 @@ async fn closing_waits_for_what_was_sent() {
     assert!(polled.is_pending() || polled.is_ready());
     drop(sent);
     drop(writer);
-    let db = open::writer(&directory.path().join("db")).unwrap();
+    let db = open::writer(&directory.path().join("db"), open::Marks::Refused).unwrap();
     let n: i64 = db.query_row("select n from number", [], |row| row.get(0)).unwrap();
     assert_eq!(n, 7);
 }
