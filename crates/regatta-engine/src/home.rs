@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use regatta_store::{DocumentWrite, StoreError};
+use regatta_store::{DocumentWrite, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::engine::EngineError;
 use crate::persist::until_answered;
 use crate::process::Identity;
-use crate::session::node_name;
+use crate::session::{self, node_name};
 
 /// The kind and the id of the document that names it.
 const HOME: &str = "home";
@@ -27,6 +27,9 @@ struct Home {
     machine: Option<String>,
     /// The git directory.
     directory: String,
+    /// The hub through which all clones share work; then every clone may work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hub: Option<String>,
 }
 
 impl Home {
@@ -40,22 +43,31 @@ impl Home {
     }
 }
 
-/// Makes this clone the home of a shared store that has none. Refuses if it has another one.
+/// Makes this clone the home of a shared store that has none. Refuses if it has another one, or if other clones share
+/// work through a hub that this one does not use.
 pub(crate) async fn require(ctx: &Context) -> Result<(), EngineError> {
     let store = &ctx.services.store;
-    if !store.is_shared() || ctx.repository.hub.is_some() {
+    if !store.is_shared() {
         return Ok(());
     }
     let here = Home {
         node: node_name(),
         machine: Identity::current().ok().and_then(|own| own.machine),
         directory: ctx.repository.repo.common_dir.display().to_string(),
+        hub: ctx.repository.hub.as_ref().map(|hub| hub.name().to_owned()),
     };
     loop {
         let found = until_answered(|| store.document(HOME, HOME)).await?;
         let version = match found {
             None => 0,
             Some(document) => match serde_json::from_str::<Home>(&document.body) {
+                Ok(home) if home.hub.is_some() && here.hub.is_some() => return Ok(()),
+                // From now on work travels.
+                Ok(_) if here.hub.is_some() => document.version,
+                Ok(home) if home.hub.is_some() => match at_work_elsewhere(store.as_ref()).await? {
+                    Some(node) => return Err(EngineError::Elsewhere(no_hub(&home, &node))),
+                    None => document.version,
+                },
                 Ok(home) if home.is_same(&here) => return Ok(()),
                 Ok(home) if home.is_gone(&here) => document.version,
                 Ok(home) => return Err(EngineError::Elsewhere(refusal(&home))),
@@ -72,6 +84,22 @@ pub(crate) async fn require(ctx: &Context) -> Result<(), EngineError> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The machine of an engine that works on the store's tasks in another clone.
+async fn at_work_elsewhere(store: &dyn Store) -> Result<Option<String>, StoreError> {
+    let own = session::place().map(|place| place.id);
+    let sessions = until_answered(|| store.sessions()).await?;
+    let other = sessions.into_iter().map(|info| info.node).find(|node| node.place.is_some() && node.place != own);
+    Ok(other.map(|node| node.node))
+}
+
+fn no_hub(home: &Home, node: &str) -> String {
+    format!(
+        "the tasks of this store are worked on in several clones, now on {node}, which share work through the hub {}; \
+         this clone has no hub",
+        home.hub.as_deref().unwrap_or_default()
+    )
 }
 
 fn refusal(home: &Home) -> String {

@@ -17,7 +17,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// This many clones, each with its own home, and an agent at a time.
+    /// This many clones, each with its own home.
     fn new(project: &str, n: usize) -> Self {
         let mut worlds: Vec<World> = (0..n).map(|_| World::new(REGATTA)).collect();
         let first = &worlds[0];
@@ -32,7 +32,8 @@ impl Fleet {
             fs::write(settings, format!("name: {name}\n")).unwrap();
             world.env("REGATTA_STORE", &store);
             world.env("REGATTA_HUB", &hub);
-            world.env("REGATTA_MAX_WORKERS", "1");
+            // It counts agents everywhere: with one at work, only the second clone may start another one.
+            world.env("REGATTA_MAX_WORKERS", (n + 1).to_string());
             // Agents leave signs beside the first clone.
             world.env("REGATTA_SANDBOX", "off");
         }
@@ -146,7 +147,10 @@ fn tasks_are_built_on_the_work_of_another_clone_and_land_at_the_hub() {
     let lane = two.regatta(["status", "busy"]).exited(0).stdout;
     assert!(lane.contains(&format!("node-1:{}", shown(&one.lanes().join("busy")))), "{lane}");
     let refused = two.regatta(["lane", "path", "busy"]).exited(4).stderr;
-    insta::assert_snapshot!(refused.replace(shown(&one.lanes()), "LANES"), @"");
+    insta::assert_snapshot!(refused.replace(shown(&one.lanes()), "LANES"), @"
+    error: the lane of busy is on another machine: node-1:LANES/busy
+    hint: `regatta diff busy` shows finished work from here
+    ");
     until("the branch of the first clone follows", || {
         (one.repo().rev("main") == fleet.at_hub("main")).then_some(())
     });
@@ -241,7 +245,7 @@ fn finished_work_waits_for_a_hub_that_is_away_and_is_parked_after_some_time() {
     };
     let daemon = begin(&fleet, "waits");
     until("it waits for the hub", || {
-        let events = fleet.worlds[0].regatta(["events", "waits"]).exited(0).stdout;
+        let events = fleet.worlds[0].regatta(["events", "--task", "waits"]).exited(0).stdout;
         events.contains("its finished work waits for the hub").then_some(())
     });
     assert_eq!(fleet.state("waits"), "judging");
@@ -277,7 +281,7 @@ fn a_commit_that_the_hub_does_not_have_is_waited_for() {
     fleet.wait_state("second", "parked");
     let status = two.regatta(["status", "second", "--json"]).exited(0).json();
     let why = text(&status["reason"]).replace(shown(&fleet.hub), "HUB").replace(&commit[..12], "COMMIT");
-    insta::assert_snapshot!(why, @"");
+    insta::assert_snapshot!(why, @"environment: could not find commit COMMIT of first at the hub HUB: it is not there");
     one.repo().git(["push", "-q", shown(&fleet.hub), &format!("{commit}:{work}")]);
     two.regatta(["unpark", "second"]).exited(0);
     fleet.wait_state("second", "landed");
@@ -307,4 +311,28 @@ fn a_retry_continues_from_another_clone_and_a_task_that_is_requeued_starts_over(
     assert_eq!(fleet.file(&work, "mark.txt").as_deref(), Some("first\nagain\n"));
     assert_eq!(fs::read_to_string(two.lanes().join("over/mark.txt")).unwrap(), "first\n");
     assert!(ran_in(two, "kept", 2) && ran_in(two, "over", 2));
+}
+
+#[test]
+fn runs_in_two_clones_land_at_one_hub_and_a_clone_without_the_hub_is_refused() {
+    let mut fleet = Fleet::new("runs", 2);
+    let plan = |world: &World, id: &str| {
+        world.plan(&task(id, "auto_land: true", &format!("echo {id} >{id}.txt")))
+    };
+    let runs: Vec<Running> =
+        fleet.worlds.iter().zip(["a", "b"]).map(|(world, id)| world.start(&plan(world, id), &[])).collect();
+    for run in runs {
+        run.wait().exited(0);
+    }
+    let mut landed = fleet.landed();
+    landed.sort();
+    assert_eq!(landed, ["a", "b"]);
+    assert!(ran_in(&fleet.worlds[0], "a", 1) && ran_in(&fleet.worlds[1], "b", 1));
+    let daemon = fleet.worlds[0].daemon();
+    fleet.worlds[1].env("REGATTA_HUB", "none");
+    let refused = fleet.worlds[1].run(&plan(&fleet.worlds[1], "c"), &[]).exited(6).stderr;
+    insta::assert_snapshot!(refused.replace(shown(&fleet.hub), "HUB"), @"");
+    stop(daemon);
+    // Alone it may.
+    fleet.worlds[1].run(&plan(&fleet.worlds[1], "c"), &[]).exited(0);
 }

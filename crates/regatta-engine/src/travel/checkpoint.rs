@@ -4,7 +4,7 @@
 //! that were copied into the lane stay out, and a lane whose commits have some of them is not saved. It is a commit on
 //! the lane's HEAD whose tree is everything that git sees and does not ignore.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,21 @@ const SUBJECT: &str = "regatta checkpoint";
 const ADDRESS: &str = "regatta@localhost";
 /// The first line of the message of work that a capture found uncommitted.
 const UNCOMMITTED: &str = "not committed yet";
+
+/// Where the objects of checkpoints are made, in the state directory.
+const DIRECTORY: &str = "checkpoints";
+/// What an engine that was killed left there is removed after this time.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+/// Removes what engines that were killed left.
+pub(super) fn sweep(state_dir: &Path) {
+    for entry in std::fs::read_dir(state_dir.join(DIRECTORY)).into_iter().flatten().flatten() {
+        let changed = entry.metadata().and_then(|meta| meta.modified());
+        if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
 
 /// Work that was saved at the hub, as a lane is made from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +134,8 @@ impl Checkpoints {
     /// The checkpoints of an attempt, if clones exchange work.
     pub(crate) fn of(ctx: &Arc<Context>, claim: &Claim, lane: &Lane) -> Option<Arc<Self>> {
         let hub = ctx.shared_hub()?;
-        let dir = ctx.repository.state_dir.join("checkpoints").join(claim.task.as_str());
+        let own = format!("{}.{}.{}", claim.task, claim.attempt, claim.fence);
+        let dir = ctx.repository.state_dir.join(DIRECTORY).join(own);
         Some(Arc::new(Self {
             ctx: ctx.clone(),
             hub,

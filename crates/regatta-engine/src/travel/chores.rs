@@ -30,6 +30,7 @@ const MOST_DELETED: usize = 500;
 
 /// Does the chores until it is dropped.
 pub(crate) async fn serve(ctx: Arc<Context>, hub: Hub) {
+    super::checkpoint::sweep(&ctx.repository.state_dir);
     let mut told = BTreeSet::new();
     let mut failure = String::new();
     let mut pruned_at: Option<Instant> = None;

@@ -56,11 +56,12 @@ pub(crate) fn saved_of(
         let is_good = attempt.verdict.is_some_and(Verdict::is_good);
         let wip = newest(attempt, &names::wip_of(task));
         let found = match &attempt.head {
-            Some(head) if is_good || wip.is_none() => {
+            Some(head) if is_good || refs.values().any(|oid| oid == head) || wip.is_none() => {
                 bring(work, hub, &[(task.clone(), head.clone())])?;
                 Some(SavedWork::committed(base, head))
             }
-            _ => match wip.or_else(|| newest(attempt, &names::work_of(task))) {
+            // Finished work may be there although its machine was lost before the store knew.
+            _ => match newest(attempt, &names::work_of(task)).or(wip) {
                 Some((name, _)) => {
                     let there = hub.fetch(&[&name])?;
                     let Some(commit) = there.get(&name) else {

@@ -23,9 +23,14 @@ const WHY: &str = "its task went on elsewhere";
 /// Gives up the lanes of tasks that went on elsewhere.
 pub(super) async fn give_up(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let lanes = ctx.blocking(|ctx| ctx.repository.lanes.list()).await?;
-    for info in lanes.into_iter().filter(|info| info.purpose == LanePurpose::Task) {
-        if went_on_elsewhere(ctx, &info.task).await? {
-            give_up_lane(ctx, &info.task).await?;
+    let of_task = lanes.into_iter().filter(|info| info.purpose == LanePurpose::Task);
+    let tasks: Vec<TaskId> = of_task.map(|info| info.task).collect();
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    for (task, attempts) in until_answered(|| ctx.services.store.attempts_of(&tasks)).await? {
+        if last_with_lane(&attempts).is_some_and(is_elsewhere) {
+            give_up_lane(ctx, &task).await?;
         }
     }
     Ok(())
