@@ -137,6 +137,9 @@ pub enum EngineError {
     /// The store's tasks are worked on elsewhere.
     #[error("{0}")]
     Elsewhere(String),
+    /// This machine may not work as a node.
+    #[error("{0}")]
+    NoNode(String),
     /// The user has not agreed to something in the repository.
     #[error(transparent)]
     Trust(#[from] crate::trust::TrustError),

@@ -238,6 +238,8 @@ impl From<EngineError> for Refusal {
             EngineError::Elsewhere(why) => Refusal::refused(why).hinted(
                 "`regatta enqueue` and all commands that read work from here; machines share work through a git repository that all of them reach: `hub` in regatta.yaml",
             ),
+            EngineError::NoNode(why) => Refusal::refused(why)
+                .hinted("`regatta node list` shows all nodes, `regatta doctor` checks this one"),
             EngineError::Landing(LandError::Store(error)) => error.into(),
             error @ EngineError::Io { .. } => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
                 .hinted("`regatta doctor` checks the state directory and the disk"),

@@ -122,7 +122,8 @@ fn one_machine_has_no_other_nodes_and_holds_what_it_does_not_satisfy() {
         "  - id: a\n    requires: [gpu, cpus>=1]\n    prompt: echo a > a.txt\n  - id: b\n    requires: [\"os:linux\", agent:sh]\n    prompt: echo b > b.txt\n",
     );
     let ran = world.run(&plan, &[]).exited(1);
-    assert!(ran.stdout.contains("it requires gpu, which this machine does not have"), "{}", ran.stdout);
+    let said = "a does not start: it requires gpu, which this machine does not have";
+    assert!(ran.stdout.contains(said) || ran.stderr.contains(said), "{} {}", ran.stdout, ran.stderr);
     assert_eq!(world.states(), ["a pending", "b landed"]);
     let shown = world.regatta(["status", "a"]).exited(0).stdout;
     assert!(shown.contains("requires  gpu, cpus>=1"), "{shown}");
@@ -248,10 +249,11 @@ fn a_killed_node_stops_at_once_and_stays_stopped() {
     let agent = world.agent_pid("t", 1);
     insta::assert_snapshot!(world.regatta(["node", "kill", "n1"]).exited(6).stderr, @"");
     insta::assert_snapshot!(world.regatta(["node", "forget", "n1"]).exited(6).stderr, @"");
-    insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--gone"]).exited(6).stdout, @"");
-    until("it has ended its agent", || (!is_alive(agent)).then_some(()));
-    daemon.wait();
+    insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--gone"]).exited(6).stderr, @"");
+    assert!(is_alive(agent), "nothing was ordered");
     insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--yes"]).exited(0).stdout, @"");
+    daemon.wait().exited(0);
+    assert!(!is_alive(agent));
     assert_eq!(task_state(&world, "t"), "pending");
     insta::assert_snapshot!(world.regatta(["daemon"]).exited(6).stderr, @"");
     insta::assert_snapshot!(world.regatta(["node", "forget", "n1"]).exited(0).stdout, @"");
@@ -289,14 +291,17 @@ fn names_are_unique_and_ids_too() {
     let (a, mut b) = (node("names", "name: twin\n"), node("names", "name: Twin\n"));
     let one = up(&a, "twin");
     let mut two = b.daemon();
-    let said = two.wait_line("another node is called");
+    let said: Value = serde_json::from_str(&two.wait_line("another node is called")).unwrap();
+    let said = text(&said["text"]);
     insta::assert_snapshot!(said, @"");
     until("both are up", || (state_of(&a, "Twin-2") == "up").then_some(()));
     stop(two);
     // The disk of the first, in another machine.
-    b.env("XDG_STATE_HOME", a.outside("state")).env("REGATTA_TEST_MACHINE", "another");
+    let id = |world: &World| world.outside("state/regatta/node");
+    std::fs::write(id(&b), std::fs::read(id(&a)).unwrap()).unwrap();
+    b.env("REGATTA_TEST_MACHINE", "another");
     let refused = b.regatta(["daemon"]).exited(6).stderr;
-    let shown = refused.replace(&a.outside("state").display().to_string(), "STATE");
+    let shown = refused.replace(&b.outside("state").display().to_string(), "STATE");
     insta::assert_snapshot!(shown, @"");
     stop(one);
 }
@@ -306,20 +311,21 @@ fn a_retry_stays_with_its_lane_unless_that_node_takes_nothing() {
     let (a, b) = (node("affinity", "name: a\n"), node("affinity", "name: b\n"));
     let one = up(&a, "a");
     let barrier = a.barrier("work");
-    let fails = format!("{}; exit 1", barrier.script());
+    // Attempts that fail in the same way with the same work would not be repeated for long.
+    let fails = format!("od -An -N8 -tx8 /dev/urandom > r.txt; {}; exit 1", barrier.script());
     queue(&a, &[("t", "    max_attempts: 9\n", &fails)]);
     barrier.arrived();
     let two = up(&b, "b");
-    for _ in 0..3 {
+    for _ in 0..2 {
         barrier.open();
         barrier.arrived();
     }
-    assert_eq!(ran_on(&a, "t"), ["a"; 4]);
+    assert_eq!(ran_on(&a, "t"), ["a"; 3]);
     a.regatta(["node", "cordon", "a"]).exited(0);
     until("it says so", || (state_of(&a, "a") == "cordoned").then_some(()));
     barrier.open();
     barrier.arrived();
-    assert_eq!(ran_on(&a, "t"), ["a", "a", "a", "a", "b"]);
+    assert_eq!(ran_on(&a, "t"), ["a", "a", "a", "b"]);
     a.regatta(["cancel", "t"]).exited(0);
     reaches(&a, "t", "cancelled");
     stop(one);
@@ -356,7 +362,12 @@ fn every_node_has_its_slots_and_all_have_a_limit_together() {
     let (one, two) = (up(&a, "a"), up(&b, "b"));
     queue(&a, &[("p", "", &p.script()), ("q", "", &q.script())]);
     p.arrived();
-    assert!(held(&a, "q").starts_with("limits.workers_total 1 reached: 1 in the daemon on "));
+    // The node that works on p has no slot left; the other one would have.
+    let limit = "limits.workers_total 1 reached: 1 in the daemon on ";
+    until("q is held by the total", || {
+        let held = [held(&a, "q"), held(&b, "q")];
+        held.iter().any(|why| why.starts_with(limit)).then_some(())
+    });
     p.open();
     q.arrived();
     q.open();
@@ -372,7 +383,7 @@ fn a_machine_joins_by_one_command() {
     let origin = hub.remote().display().to_string();
     let mut world = World::new(REGATTA);
     let (state, config) = (world.outside("state"), world.outside("config"));
-    world.env("XDG_STATE_HOME", state).env("XDG_CONFIG_HOME", &config);
+    world.env("XDG_STATE_HOME", state).env("XDG_CONFIG_HOME", &config).env("REGATTA_DEFAULT_AGENT", "sh");
     let url = Server::shared().url("shop").replace("?project=shop", "");
     let dir = world.outside("clone");
     let join = |more: &[&str]| {

@@ -72,6 +72,11 @@ impl Standby {
         self.unserved.insert(task);
     }
 
+    /// Whether this node does not satisfy what the task requires.
+    pub(super) fn is_for_others(&self, task: &TaskId) -> bool {
+        self.unserved.contains(task)
+    }
+
     /// An engine started a task just now: the next start is possible after `left`.
     pub(super) fn is_staggered(&mut self, left: Duration) {
         self.next_slot = Some(Instant::now() + left);

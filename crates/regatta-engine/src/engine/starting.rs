@@ -13,7 +13,7 @@ use regatta_core::radar::{conflicts, yielding};
 use regatta_core::spec::TaskSpec;
 use regatta_store::{Claim, ClaimLimits, ClaimRequest, Held, Ready, ReadyKey, RequestId, StoreError};
 
-use super::{Engine, EngineError, PAGE};
+use super::{Duty, Engine, EngineError, PAGE};
 use crate::machine::Reading;
 use crate::meter::Allowance;
 use crate::notice::Notice;
@@ -87,6 +87,10 @@ impl Engine {
             }
         }
         for (task, why) in self.standby.tell(held) {
+            // No other engine serves the queue of a run, so this is its end.
+            if self.duty == Duty::Plan && self.standby.is_for_others(&task) {
+                self.ctx.say(format!("{task} does not start: {why}"));
+            }
             self.ctx.services.tell(Notice::Held { task, why });
         }
         Ok(())

@@ -31,14 +31,14 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
     }
     if own.id.is_empty() {
         let file = node::id_file().map_or_else(|| "its file".to_owned(), |path| path.display().to_string());
-        return Err(EngineError::Refused(format!("this machine has no node id: {file} cannot be written")));
+        return Err(EngineError::NoNode(format!("this machine has no node id: {file} cannot be written")));
     }
     let store = ctx.services.store.as_ref();
     refuse_copy(ctx, &own).await?;
     let registry = read(store).await?;
     let order = registry.order(&own.id);
     if order.duty == NodeDuty::Kill {
-        return Err(EngineError::Refused(format!(
+        return Err(EngineError::NoNode(format!(
             "{} stopped the node {} with `regatta node kill`; `regatta node uncordon {}` lets it work again",
             order.by, own.name, own.name
         )));
@@ -110,7 +110,7 @@ async fn refuse_copy(ctx: &Context, own: &NodeRecord) -> Result<(), EngineError>
                 Some(now) if now.beat == copy.beat => {}
                 Some(_) => {
                     let file = node::id_file().map(|path| path.display().to_string()).unwrap_or_default();
-                    return Err(EngineError::Refused(format!(
+                    return Err(EngineError::NoNode(format!(
                         "another machine uses this node's id; delete {file} on the copy"
                     )));
                 }
@@ -149,7 +149,7 @@ async fn take_name(ctx: &Context, own: &NodeRecord, registry: &Registry) -> Resu
             Err(error) => return Err(error.into()),
         }
     }
-    Err(EngineError::Refused(format!("every name from {wanted} to {wanted}-{MOST_NAMES} is taken")))
+    Err(EngineError::NoNode(format!("every name from {wanted} to {wanted}-{MOST_NAMES} is taken")))
 }
 
 fn said(ctx: &Context, wanted: &str, name: String) -> String {

@@ -143,7 +143,10 @@ impl Nodes {
         }
         let mut changes = Vec::new();
         for node in nodes {
-            self.put_order(&node, |order| order.duty = NodeDuty::Kill).await?;
+            // A node that is said to be gone gets its order when that is certain.
+            if !request.is_gone {
+                self.put_order(&node, |order| order.duty = NodeDuty::Kill).await?;
+            }
             let mut results = Vec::new();
             for engine in &node.engines {
                 results.push(match kill::end(self.store(), &engine.session, request.is_gone).await? {
@@ -160,6 +163,9 @@ impl Nodes {
                             )));
                     }
                 });
+            }
+            if request.is_gone {
+                self.put_order(&node, |order| order.duty = NodeDuty::Kill).await?;
             }
             results.dedup();
             let result = if results.is_empty() { "runs nothing".to_owned() } else { results.join("; ") };
