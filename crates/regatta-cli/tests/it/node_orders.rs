@@ -100,7 +100,10 @@ fn a_node_says_what_it_is() {
     let world = node("list", "name: big-1\nlabels: [gpu, ssd]\nslots: 3\n");
     let daemon = up(&world, "big-1");
     let listed = world.regatta(["node", "list"]).exited(0).stdout;
-    insta::assert_snapshot!(plain(&listed), @"");
+    insta::assert_snapshot!(plain(&listed), @r"
+    NODE STATE SLOTS RUNNING ROLES LABELS AGENTS VERSION LAST BEAT
+    big-1 up 3 0 - gpu,ssd AGENTS VERSION
+    ");
     let id = std::fs::read_to_string(world.outside("state/regatta/node")).unwrap();
     let node = world.regatta(["node", "show", &id[..6], "--json"]).exited(0).json();
     assert_eq!(text(&node["id"]), id);
@@ -108,7 +111,10 @@ fn a_node_says_what_it_is() {
     assert!(node["cpus"].as_u64().unwrap() > 0 && node["memory_gb"].as_u64().unwrap() > 0);
     assert!(node["agents"]["sh"].is_string() && node["agents"]["sim"].is_string(), "{node}");
     let refused = world.regatta(["node", "show", "small-1"]).exited(4).stderr;
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @r#"
+    error: there is no node "small-1"; known are: big-1
+    hint: `regatta node list` shows all nodes
+    "#);
     stop(daemon);
     assert_eq!(state_of(&world, "big-1"), "down");
 }
@@ -117,7 +123,10 @@ fn a_node_says_what_it_is() {
 fn one_machine_has_no_other_nodes_and_holds_what_it_does_not_satisfy() {
     let world = World::new(REGATTA);
     let refused = world.regatta(["node", "list"]).exited(6).stderr;
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @r"
+    error: the store of this project belongs to one machine: there are no other nodes
+    hint: machines share a PostgreSQL store: `store` in regatta.yaml; docs/guide/many-machines.md shows how
+    ");
     let plan = world.plan(
         "  - id: a\n    requires: [gpu, cpus>=1]\n    prompt: echo a > a.txt\n  - id: b\n    requires: [\"os:linux\", agent:sh]\n    prompt: echo b > b.txt\n",
     );
@@ -138,10 +147,20 @@ fn a_mistake_in_requires_is_refused_with_its_place() {
     );
     let refused = world.regatta(["validate", &plan.display().to_string()]).exited(2).stderr;
     let shown = refused.replace(&plan.display().to_string(), "plan.md");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r#"
+    plan.md:4:35: error: `requires`: "memory_gb:8" is an exact number; write `memory_gb>=8`
+    plan.md:7:23: error: `requires`: "host:x" begins with "host"; known are `agent`, `node`, `os`, `arch`, `profile`
+    plan.md:7:33: error: `requires`: "node:a b" has a value that contains ' '; allowed are `A-Z a-z 0-9 . _ -`
+    error: 3 mistakes found; nothing was changed
+    hint: correct them; `regatta validate FILE` checks again without running anything
+    "#);
     world.config("defaults: { requires: [cpus] }\n");
     let refused = world.regatta(["list"]).exited(2).stderr;
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @r#"
+    regatta.yaml:1:24: error: `requires`: "cpus" has no minimum; write `cpus>=8`
+    error: 1 mistake found; nothing was changed
+    hint: correct it; `regatta config` reads it again and changes nothing
+    "#);
 }
 
 #[test]
@@ -166,7 +185,7 @@ fn a_task_waits_for_a_node_that_has_what_it_requires() {
     queue(&small, &[("v", "    requires: [gpu]\n", "echo v > v.txt")]);
     assert_eq!(held(&small, "v"), "it requires gpu, which no running node has");
     let labelled = small.regatta(["node", "label", "small", "+gpu", "-slow"]).exited(0).stdout;
-    insta::assert_snapshot!(labelled, @"");
+    insta::assert_snapshot!(labelled, @"small has gpu");
     reaches(&small, "v", "done");
     assert_eq!(ran_on(&small, "v"), ["small"]);
     stop(daemon);
@@ -178,8 +197,11 @@ fn an_assigned_task_runs_where_it_was_assigned() {
     let (one, two) = (up(&a, "a"), up(&b, "b"));
     a.regatta(["node", "cordon", "--all"]).exited(0);
     queue(&a, &[("x", "", "echo x > x.txt"), ("y", "", "echo y > y.txt")]);
-    insta::assert_snapshot!(a.regatta(["assign", "b", "x", "y"]).exited(0).stdout, @"");
-    insta::assert_snapshot!(a.regatta(["assign", "--any", "y"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(a.regatta(["assign", "b", "x", "y"]).exited(0).stdout, @r"
+    x is for b
+    y is for b
+    ");
+    insta::assert_snapshot!(a.regatta(["assign", "--any", "y"]).exited(0).stdout, @"y is for any node");
     a.regatta(["assign", "a", "y"]).exited(0);
     a.regatta(["node", "uncordon", "--all"]).exited(0);
     reaches(&a, "x", "done");
@@ -193,7 +215,10 @@ fn an_assigned_task_runs_where_it_was_assigned() {
     };
     assert_eq!((on("a"), on("b")), (vec!["y".to_owned()], vec!["x".to_owned()]));
     let refused = a.regatta(["assign", "a", "x"]).exited(6).stderr;
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @r"
+    error: x is done, so it cannot be assigned to a node
+    hint: `regatta land x` lands it; `regatta requeue x` starts it over in a fresh lane
+    ");
     stop(one);
     stop(two);
 }
@@ -202,7 +227,7 @@ fn an_assigned_task_runs_where_it_was_assigned() {
 fn a_cordoned_node_claims_nothing_also_after_a_restart() {
     let world = node("cordon", "name: n1\n");
     let daemon = up(&world, "n1");
-    insta::assert_snapshot!(world.regatta(["node", "cordon", "n1"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(world.regatta(["node", "cordon", "n1"]).exited(0).stdout, @"n1 is cordoned: it claims nothing more");
     until("it says so", || (state_of(&world, "n1") == "cordoned").then_some(()));
     queue(&world, &[("t", "", "echo t > t.txt")]);
     assert_eq!(held(&world, "t"), "this node is cordoned by ada");
@@ -210,7 +235,7 @@ fn a_cordoned_node_claims_nothing_also_after_a_restart() {
     let daemon = world.daemon();
     until("it says so again", || (state_of(&world, "n1") == "cordoned").then_some(()));
     assert_eq!(task_state(&world, "t"), "pending");
-    insta::assert_snapshot!(world.regatta(["node", "uncordon", "n1"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(world.regatta(["node", "uncordon", "n1"]).exited(0).stdout, @"n1 may work again");
     reaches(&world, "t", "done");
     stop(daemon);
 }
@@ -222,11 +247,11 @@ fn a_drained_node_ends_what_runs_and_charges_nothing() {
     let barrier = world.barrier("work");
     queue(&world, &[("t", "", &barrier.script())]);
     barrier.arrived();
-    insta::assert_snapshot!(world.regatta(["node", "drain", "n1"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(world.regatta(["node", "drain", "n1"]).exited(0).stdout, @"n1 drains: what runs may end");
     until("it drains", || (state_of(&world, "n1") == "draining").then_some(()));
     let agent = world.agent_pid("t", 1);
     assert!(is_alive(agent), "what runs may end");
-    insta::assert_snapshot!(world.regatta(["node", "drain", "n1", "--deadline", "200ms"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(world.regatta(["node", "drain", "n1", "--deadline", "200ms"]).exited(0).stdout, @"n1 drains: what runs after the deadline is stopped, uncharged");
     until("it is drained", || (state_of(&world, "n1") == "drained").then_some(()));
     assert!(!is_alive(agent));
     assert_eq!(task_state(&world, "t"), "pending");
@@ -247,16 +272,29 @@ fn a_killed_node_stops_at_once_and_stays_stopped() {
     queue(&world, &[("t", "", &barrier.script())]);
     barrier.arrived();
     let agent = world.agent_pid("t", 1);
-    insta::assert_snapshot!(world.regatta(["node", "kill", "n1"]).exited(6).stderr, @"");
-    insta::assert_snapshot!(world.regatta(["node", "forget", "n1"]).exited(6).stderr, @"");
-    insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--gone"]).exited(6).stderr, @"");
+    insta::assert_snapshot!(world.regatta(["node", "kill", "n1"]).exited(6).stderr, @r"
+    error: this stops every agent on 1 node at once (1 engine)
+    hint: repeat it with --yes; `regatta node drain` waits for agents to end
+    ");
+    insta::assert_snapshot!(world.regatta(["node", "forget", "n1"]).exited(6).stderr, @r"
+    error: n1 has an open session, so it is not forgotten
+    hint: stop its daemon, or `regatta node kill n1 --yes`, then forget it
+    ");
+    insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--gone"]).exited(6).stderr, @r"
+    waiting for an answer, up to 15.0s
+    error: n1 is not gone: it beats
+    hint: `regatta node kill n1 --yes` waits until its agents have ended
+    ");
     assert!(is_alive(agent), "nothing was ordered");
-    insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--yes"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(world.regatta(["node", "kill", "n1", "--yes"]).exited(0).stdout, @"n1 has stopped");
     daemon.wait().exited(0);
     assert!(!is_alive(agent));
     assert_eq!(task_state(&world, "t"), "pending");
-    insta::assert_snapshot!(world.regatta(["daemon"]).exited(6).stderr, @"");
-    insta::assert_snapshot!(world.regatta(["node", "forget", "n1"]).exited(0).stdout, @"");
+    insta::assert_snapshot!(world.regatta(["daemon"]).exited(6).stderr, @r"
+    error: ada stopped the node n1 with `regatta node kill`; `regatta node uncordon n1` lets it work again
+    hint: `regatta node list` shows all nodes, `regatta doctor` checks this one
+    ");
+    insta::assert_snapshot!(world.regatta(["node", "forget", "n1"]).exited(0).stdout, @"n1 is forgotten");
     assert!(nodes(&world).is_empty());
 }
 
@@ -273,7 +311,7 @@ fn a_dead_node_s_tasks_start_elsewhere_after_its_lease_and_not_before() {
     let agent = a.agent_pid("t", 1);
     one.signal("STOP");
     let killed = b.regatta(["node", "kill", "a", "--yes"]).exited(0);
-    insta::assert_snapshot!(killed.stdout, @"");
+    insta::assert_snapshot!(killed.stdout, @"a did not answer: its session was ended, and 1 task can start elsewhere");
     assert!(!is_alive(agent), "its shim ended it before the session was ended");
     assert_eq!(task_state(&b, "t"), "pending");
     let two = up(&b, "b");
@@ -293,7 +331,7 @@ fn names_are_unique_and_ids_too() {
     let mut two = b.daemon();
     let said: Value = serde_json::from_str(&two.wait_line("another node is called")).unwrap();
     let said = text(&said["text"]);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @"another node is called Twin, so this one is Twin-2; `name` in node.yaml gives it another name");
     until("both are up", || (state_of(&a, "Twin-2") == "up").then_some(()));
     stop(two);
     // The disk of the first, in another machine.
@@ -302,7 +340,10 @@ fn names_are_unique_and_ids_too() {
     b.env("REGATTA_TEST_MACHINE", "another");
     let refused = b.regatta(["daemon"]).exited(6).stderr;
     let shown = refused.replace(&b.outside("state").display().to_string(), "STATE");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r"
+    error: another machine uses this node's id; delete STATE/regatta/node on the copy
+    hint: `regatta node list` shows all nodes, `regatta doctor` checks this one
+    ");
     stop(one);
 }
 
@@ -400,7 +441,16 @@ fn a_machine_joins_by_one_command() {
         .replace(&dir.canonicalize().unwrap().display().to_string(), "DIR")
         .replace(&url, "STORE")
         .replace(&origin, "HUB");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r#"
+    name: big-1
+    labels: [gpu]
+    slots: 2
+    projects:
+      shop:
+        path: "DIR"
+        store: "STORE?project=shop"
+        hub: "HUB"
+    "#);
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(config.join("regatta/node.yaml")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
