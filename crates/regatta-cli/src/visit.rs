@@ -35,18 +35,20 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "regatta worker is started by Regatta itself");
         return Exit::Usage.into();
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime can be made");
-    let code = runtime.block_on(serve(visit));
+    let begun = begin(&visit);
+    // One act needs no second thread, and most visits are one act.
+    let mut runtime = match &begun {
+        Ok((Call::Mcp, ..)) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime can be made");
+    let code = runtime.block_on(serve(begun, visit));
     runtime.shutdown_background();
     code.into()
 }
 
-async fn serve(visit: Visit) -> Exit {
-    let result = match begin(&visit) {
+async fn serve(begun: Result<(Call, ProjectOptions, Worker), Refusal>, visit: Visit) -> Exit {
+    let result = match begun {
         Ok((Call::Mcp, options, worker)) => match mcp(worker, &options, visit.rest).await {
             Ok(()) => return Exit::Ok,
             // Said as an answer: a client that expects the protocol shows it too.

@@ -51,6 +51,10 @@ pub(crate) struct Survey {
 /// Records what protected files look like, in the attempt's run directory. At the files level, their content too.
 /// `user` is the directory for the user's state, where the attempts that use the same files are listed.
 pub(crate) fn survey(state: &AgentState, level: Level, run_dir: &Path, user: &Path) -> io::Result<()> {
+    if state.protected.is_empty() {
+        // Nothing will be compared.
+        return Ok(());
+    }
     let mut survey = Survey { exposed: level == Level::Files, ..Survey::default() };
     let mut lists = Vec::new();
     for (n, protected) in state.protected.iter().enumerate() {

@@ -72,6 +72,15 @@ pub(super) struct Inside {
     pub(super) is_sealed: bool,
 }
 
+/// What the kernel says about the processes below us.
+enum Left {
+    Nobody,
+    /// Some of the tree.
+    Some,
+    /// Workers, and perhaps some of the tree.
+    Unsure,
+}
+
 /// Watches the agent to its end, ends it when asked or when its time is over, and then ends what it left.
 pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
     let reason = watch(args, tree);
@@ -99,7 +108,7 @@ fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, Option<Duration>)> {
     let lease = Leased::of(&args.run_dir);
     let deadline = args.limit.and_then(|limit| Instant::now().checked_add(limit));
     // Its end may have been signalled while the shim waited for its start.
-    tree.reap();
+    tree.reap_ended();
     if tree.status.is_some() {
         return None;
     }
@@ -114,7 +123,7 @@ fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, Option<Duration>)> {
         let requests =
             tree.signals.wait_also(left, tree.confined.as_ref().and_then(|inside| inside.watch.fd()));
         // An agent that ended before its end was requested has ended by itself.
-        tree.reap();
+        tree.reap_ended();
         if tree.status.is_some() {
             return None;
         }
@@ -168,6 +177,16 @@ impl<'a> Tree<'a> {
 
     /// Reaps every process that has ended. False once nothing is left below us, alive or dead, or nothing but workers.
     fn reap(&mut self) -> bool {
+        match self.reap_ended() {
+            Left::Nobody => false,
+            Left::Some => true,
+            // With workers there is no proof yet, only a list; the proof follows when they have ended.
+            Left::Unsure => !self.below().is_empty(),
+        }
+    }
+
+    /// Reaps every process that has ended, without looking for others: reading `/proc` while they end is expensive.
+    fn reap_ended(&mut self) -> Left {
         self.read_report();
         let workers = self.workers.clone();
         let mut workers = workers.hold();
@@ -183,14 +202,10 @@ impl<'a> Tree<'a> {
                         workers.reaped(pid);
                     }
                 }
-                // With workers there is no proof yet, only a list; the proof follows when they have ended.
-                Ok(None) if workers.is_empty() => return true,
-                Ok(None) => {
-                    let below = tree::descendants_but(std::process::id(), workers.pids());
-                    return !below.is_empty();
-                }
+                Ok(None) if workers.is_empty() => return Left::Some,
+                Ok(None) => return Left::Unsure,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return false,
+                Err(_) => return Left::Nobody,
             }
         }
     }
@@ -227,7 +242,7 @@ impl<'a> Tree<'a> {
             if self.signals.wait(Some(Duration::from_millis(20))).any() {
                 return;
             }
-            self.reap();
+            self.reap_ended();
         }
     }
 
@@ -249,7 +264,7 @@ impl<'a> Tree<'a> {
         door.close();
         let begun = Instant::now();
         loop {
-            self.reap();
+            self.reap_ended();
             if self.workers.hold().is_empty() {
                 break;
             }

@@ -78,9 +78,15 @@ impl Knocks {
 
     /// Reads who knocked. Returns those for whom the waiting list has no room.
     pub(super) fn hear(&mut self) -> Vec<String> {
-        // First: who rings from now on wakes us again. All that a FIFO holds fits.
-        let mut rings = [0; 64 * 1024];
-        while matches!(rustix::io::read(&self.bell, &mut rings), Err(Errno::INTR)) {}
+        // First: who rings from now on wakes us again. All that a FIFO holds is read; more rings have us look again.
+        let mut rings = [0; 1024];
+        for _ in 0..64 {
+            match rustix::io::read(&self.bell, &mut rings) {
+                Ok(n) if n == rings.len() => {}
+                Err(Errno::INTR) => {}
+                _ => break,
+            }
+        }
         let mut too_many = Vec::new();
         self.is_behind = false;
         self.read_directory(&mut too_many);

@@ -35,7 +35,8 @@ const ONE_ACT: Duration = Duration::from_secs(120);
 const PROGRESS_A_MINUTE: usize = 60;
 const OTHERS_A_MINUTE: usize = 600;
 const MINUTE: Duration = Duration::from_secs(60);
-const CHUNK: usize = 64 * 1024;
+/// How much of a request is read at once: most are shorter.
+const CHUNK: usize = 8 * 1024;
 /// How often the directory is read although nobody has rung: the agent may have removed its bell.
 const LOOK: Duration = Duration::from_secs(1);
 
