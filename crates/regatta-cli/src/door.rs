@@ -182,8 +182,8 @@ impl Door {
             // Both at once, so that the shim finds us on the other end.
             let answer = fifo(OUT, OFlags::RDONLY)?.into();
             let request = fifo(IN, OFlags::RDWR)?.into();
-            File::create(with(&path, ".tmp"))?;
-            std::fs::rename(with(&path, ".tmp"), with(&path, KNOCK))?;
+            // An empty file is there as a whole or not at all.
+            File::create_new(with(&path, KNOCK))?;
             // If it cannot ring, the shim finds the knock later.
             let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let _ = open(self.dir.join(BELL), flags, Mode::empty()).map(|bell| rustix::io::write(bell, b"x"));
