@@ -90,7 +90,8 @@ pub(crate) async fn require(ctx: &Context) -> Result<(), EngineError> {
 async fn at_work_elsewhere(store: &dyn Store) -> Result<Option<String>, StoreError> {
     let own = session::place().map(|place| place.id);
     let sessions = until_answered(|| store.sessions()).await?;
-    let other = sessions.into_iter().map(|info| info.node).find(|node| node.place.is_some() && node.place != own);
+    let other =
+        sessions.into_iter().map(|info| info.node).find(|node| node.place.is_some() && node.place != own);
     Ok(other.map(|node| node.node))
 }
 

@@ -9,8 +9,8 @@ use regatta_engine::lanes::Lane;
 use regatta_engine::profiles::with_home;
 use regatta_store::{Store, TaskRecord};
 
-use crate::look::status::lane_elsewhere;
 use crate::documents::AttachDocument;
+use crate::look::status::lane_elsewhere;
 use crate::operator::Operator;
 use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
@@ -115,8 +115,10 @@ async fn lane(
 ) -> Result<PathBuf, Refusal> {
     let id = &task.spec.id;
     if let Some(lane) = lane_elsewhere(Some(attempt)) {
-        return Err(Refusal::refused(format!("the lane of {id} and its conversation are on another machine: {lane}"))
-            .hinted(format!("run `regatta attach {id}` there, or `regatta send {id} \"…\"` from here")));
+        return Err(Refusal::refused(format!(
+            "the lane of {id} and its conversation are on another machine: {lane}"
+        ))
+        .hinted(format!("run `regatta attach {id}` there, or `regatta send {id} \"…\"` from here")));
     }
     if let Some(lane) = attempt.lane.as_ref().filter(|lane| lane.is_dir()) {
         return Ok(lane.clone());

@@ -96,11 +96,7 @@ fn committed(attempts: &[Attempt]) -> Option<(Oid, Oid)> {
 }
 
 /// Fetches work that another clone has done.
-pub(crate) async fn fetch(
-    project: &Project,
-    task: &TaskRecord,
-    attempts: &[Attempt],
-) -> Result<(), Refusal> {
+pub(crate) async fn fetch(project: &Project, task: &TaskRecord, attempts: &[Attempt]) -> Result<(), Refusal> {
     let work = project.work()?;
     let Some((base, head)) = committed(attempts) else { return Ok(()) };
     if !attempts.iter().any(is_elsewhere) || (work.has_commit(&head)? && work.has_commit(&base)?) {
@@ -159,8 +155,10 @@ fn sides(
         return Ok(Sides { base: since(work, named, &commit, || parent)?, work: Err(commit) });
     }
     if let Some(lane) = elsewhere {
-        return Err(Refusal::not_found(format!("{id} has no finished work yet; its lane is on another machine: {lane}"))
-            .hinted(format!("`regatta logs {id}` shows what its agent does")));
+        return Err(Refusal::not_found(format!(
+            "{id} has no finished work yet; its lane is on another machine: {lane}"
+        ))
+        .hinted(format!("`regatta logs {id}` shows what its agent does")));
     }
     Err(match task.attempts {
         0 => Refusal::not_found(format!("{id} has not been started, so there is nothing to compare")),

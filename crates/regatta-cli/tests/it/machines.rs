@@ -119,7 +119,6 @@ fn stop(daemon: Running) {
     daemon.wait().exited(0);
 }
 
-
 /// Which clone has the log of an attempt.
 fn ran_in(world: &World, id: &str, attempt: u32) -> bool {
     world.state_dir().join(format!("logs/{id}/{attempt}.jsonl")).exists()
@@ -140,7 +139,11 @@ fn tasks_are_built_on_the_work_of_another_clone_and_land_at_the_hub() {
     let diff = two.regatta(["diff", "first"]).exited(0).stdout;
     assert!(diff.contains("first.txt"), "{diff}");
     let in_two = two.daemon();
-    two.enqueue(&two.plan(&task("second", "auto_land: true\ndeps: [first]", "cat first.txt first.txt >second.txt")));
+    two.enqueue(&two.plan(&task(
+        "second",
+        "auto_land: true\ndeps: [first]",
+        "cat first.txt first.txt >second.txt",
+    )));
     fleet.wait_state("second", "landed");
     assert!(ran_in(one, "first", 1) && ran_in(two, "second", 1));
     assert_eq!(fleet.file("main", "second.txt").as_deref(), Some("1\n1\n"));
@@ -260,7 +263,7 @@ fn finished_work_waits_for_a_hub_that_is_away_and_is_parked_after_some_time() {
     let world = &fleet.worlds[0];
     let status = world.regatta(["status", "parked", "--json"]).exited(0).json();
     let why = text(&status["reason"]).replace(shown(&fleet.hub), "HUB");
-    insta::assert_snapshot!(why, @"");
+    insta::assert_snapshot!(why, @"environment: its finished work could not be pushed to the hub: the push to the hub HUB did not finish: fatal: 'HUB' does not appear to be a git repository; it is in its lane");
     assert!(world.lanes().join("parked/parked.txt").exists(), "its lane is kept");
     stop(daemon);
 }
@@ -294,7 +297,9 @@ fn a_retry_continues_from_another_clone_and_a_task_that_is_requeued_starts_over(
     let [one, two] = &fleet.worlds[..] else { unreachable!() };
     let script = "if [ -e mark.txt ]; then echo again >>mark.txt; exit 0; fi; echo first >mark.txt; exit 1";
     let daemon = one.daemon();
-    one.enqueue(&one.plan(&[task("kept", "auto_land: false", script), task("over", "auto_land: false", script)].concat()));
+    one.enqueue(&one.plan(
+        &[task("kept", "auto_land: false", script), task("over", "auto_land: false", script)].concat(),
+    ));
     for id in ["kept", "over"] {
         until("it has failed", || matches!(&*fleet.state(id), "failed" | "blocked").then_some(()));
     }
@@ -316,9 +321,8 @@ fn a_retry_continues_from_another_clone_and_a_task_that_is_requeued_starts_over(
 #[test]
 fn runs_in_two_clones_land_at_one_hub_and_a_clone_without_the_hub_is_refused() {
     let mut fleet = Fleet::new("runs", 2);
-    let plan = |world: &World, id: &str| {
-        world.plan(&task(id, "auto_land: true", &format!("echo {id} >{id}.txt")))
-    };
+    let plan =
+        |world: &World, id: &str| world.plan(&task(id, "auto_land: true", &format!("echo {id} >{id}.txt")));
     let runs: Vec<Running> =
         fleet.worlds.iter().zip(["a", "b"]).map(|(world, id)| world.start(&plan(world, id), &[])).collect();
     for run in runs {
@@ -331,7 +335,10 @@ fn runs_in_two_clones_land_at_one_hub_and_a_clone_without_the_hub_is_refused() {
     let daemon = fleet.worlds[0].daemon();
     fleet.worlds[1].env("REGATTA_HUB", "none");
     let refused = fleet.worlds[1].run(&plan(&fleet.worlds[1], "c"), &[]).exited(6).stderr;
-    insta::assert_snapshot!(refused.replace(shown(&fleet.hub), "HUB"), @"");
+    insta::assert_snapshot!(refused.replace(shown(&fleet.hub), "HUB"), @"
+    error: the tasks of this store are worked on in several clones, now on node-1, which share work through the hub HUB; this clone has no hub
+    hint: `regatta enqueue` and all commands that read work from here; machines share work through a git repository that all of them reach: `hub` in regatta.yaml
+    ");
     stop(daemon);
     // Alone it may.
     fleet.worlds[1].run(&plan(&fleet.worlds[1], "c"), &[]).exited(0);

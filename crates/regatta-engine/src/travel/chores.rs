@@ -142,10 +142,7 @@ async fn forget(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineError> {
 }
 
 /// Those of these refs whose task needs them no more.
-async fn over(
-    ctx: &Arc<Context>,
-    refs: BTreeMap<String, Oid>,
-) -> Result<Vec<(String, Oid)>, EngineError> {
+async fn over(ctx: &Arc<Context>, refs: BTreeMap<String, Oid>) -> Result<Vec<(String, Oid)>, EngineError> {
     let mut of_task: BTreeMap<TaskId, Vec<(String, Oid)>> = BTreeMap::new();
     for (name, oid) in refs {
         if let Some(task) = names::task_of(&name) {

@@ -45,10 +45,11 @@ pub(crate) fn saved_of(
     refs.extend(hub.read_below(&names::wip_of(task))?);
     // The last owner of an attempt has the highest fence.
     let newest = |attempt: &Attempt, prefix: &str| {
-        let of_attempt = refs.iter().filter(|(name, _)| name.starts_with(prefix)).filter_map(|(name, oid)| {
-            let (n, fence) = names::attempt_of(name)?;
-            (n == attempt.n).then_some((fence, name.clone(), oid.clone()))
-        });
+        let of_attempt =
+            refs.iter().filter(|(name, _)| name.starts_with(prefix)).filter_map(|(name, oid)| {
+                let (n, fence) = names::attempt_of(name)?;
+                (n == attempt.n).then_some((fence, name.clone(), oid.clone()))
+            });
         of_attempt.max_by_key(|(fence, ..)| *fence).map(|(_, name, oid)| (name, oid))
     };
     for attempt in history.iter().rev() {

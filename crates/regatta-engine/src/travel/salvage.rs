@@ -130,9 +130,9 @@ pub fn fetch(hub: &Hub, task: Option<&TaskId>) -> Result<(), GitError> {
     let prefix = task.map_or_else(|| names::SALVAGE.to_owned(), names::salvage_of);
     let own = clone_name();
     let there = hub.read_below(&prefix)?;
-    let others = there.into_keys().filter(|name| {
-        names::saved_by(name).is_some_and(|(clone, _)| Some(clone) != own.as_deref())
-    });
+    let others = there
+        .into_keys()
+        .filter(|name| names::saved_by(name).is_some_and(|(clone, _)| Some(clone) != own.as_deref()));
     let others: Vec<String> = others.collect();
     if others.is_empty() {
         return Ok(());

@@ -16,7 +16,7 @@ use super::follow_up::Unlanded;
 use super::prepare::Bounced;
 use super::{Site, Stop, Worker, WorkerError};
 use crate::clock;
-use crate::git::Oid;
+use crate::git::{GitError, Oid};
 use crate::hub::{Hub, names};
 use crate::lanes::{Lane, RetireMode, Retired};
 use crate::persist::for_test;
@@ -97,8 +97,9 @@ impl Worker {
             return Ok(());
         }
         let (task, at) = (self.claim.task.clone(), clock::now());
-        let retired =
-            self.blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        let retired = self
+            .blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at))
+            .await?;
         match retired {
             Retired::Removed { salvaged: Some(kept) } => self.tell_salvaged(&kept, WHY).await,
             Retired::Removed { salvaged: None } | Retired::NoLane => {}
@@ -133,7 +134,8 @@ impl Worker {
         let lacking = self.not_in(self.work_of_dependencies().await?, &saved.base).await?;
         if !lacking.is_empty() && self.not_in(lacking.clone(), fresh).await?.len() < lacking.len() {
             // The plan has changed since: what was done without its dependencies stays at the hub.
-            let text = format!("what attempt {} on {node} saved lacks its dependencies; it starts again", last.n);
+            let text =
+                format!("what attempt {} on {node} saved lacks its dependencies; it starts again", last.n);
             self.note(EventBody::Noted { text }).await;
             return Ok(None);
         }
@@ -201,7 +203,10 @@ impl Worker {
                 (hub.clone(), self.claim.clone(), site.lane.base.clone(), head.clone());
             let sent = self.blocking(move |ctx| travel::send_work(ctx, &hub, &claim, &base, &head)).await;
             let Err(error) = sent else { return Ok(()) };
-            let why = self.redact(&with_causes(&error));
+            let why = match &error {
+                WorkerError::Git(GitError::HubAway { why, .. }) => self.redact(why),
+                error => self.redact(&with_causes(error)),
+            };
             if self.stopped().is_some() || patience.is_some_and(|patience| begun.elapsed() >= patience) {
                 return Err(WorkerError::NotSent(why));
             }
@@ -251,8 +256,8 @@ mod tests {
             at: Some(Timestamp::from_millis(1_763_182_800_000)),
         };
         let lost = Attempt { exit: Some(Exit::Lost), ..Attempt::new(2, "claude") };
-        insta::assert_snapshot!(what_arrived(&lost, "big-1", &saved), @"");
+        insta::assert_snapshot!(what_arrived(&lost, "big-1", &saved), @"The machine that ran attempt 2 (big-1) was lost. What was saved up to 2025-11-15 05:00 UTC is in this working directory; the conversation is not. Look at the work with `git status`, `git diff` and `git log` first, keep what is good, and continue from there.");
         let failed = Attempt { exit: Some(Exit::Exited { code: 1 }), ..lost };
-        insta::assert_snapshot!(what_arrived(&failed, "big-1", &SavedWork { at: None, ..saved }), @"");
+        insta::assert_snapshot!(what_arrived(&failed, "big-1", &SavedWork { at: None, ..saved }), @"Attempt 2 ran on another machine (big-1). Its commits are in this working directory; the conversation is not. Look at the work with `git status`, `git diff` and `git log` first, keep what is good, and continue from there.");
     }
 }

@@ -9,7 +9,6 @@ use regatta_engine::lanes::{LaneInfo, LanePurpose, PooledLane};
 use regatta_store::SessionId;
 use serde::Serialize;
 
-
 /// A lane, as in `lane list --json`: in use, or in the pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]

@@ -225,7 +225,8 @@ async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Resu
             // A waiting task may be started at any moment, so its lane is left alone.
             if task.state.is_settled() {
                 // Its lane may be in another clone.
-                regatta_engine::travel::start_over(operator.store.as_ref(), &task.spec.id, task.attempts).await?;
+                regatta_engine::travel::start_over(operator.store.as_ref(), &task.spec.id, task.attempts)
+                    .await?;
                 clear_lane(operator, &task.spec.id).await?;
             }
         }
