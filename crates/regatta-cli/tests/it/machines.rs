@@ -32,7 +32,7 @@ impl Fleet {
             fs::write(settings, format!("name: {name}\n")).unwrap();
             world.env("REGATTA_STORE", &store);
             world.env("REGATTA_HUB", &hub);
-            // It counts agents everywhere: with one at work, only the second clone may start another one.
+            // With one agent at work, the first clone has no room.
             world.env("REGATTA_MAX_WORKERS", (n + 1).to_string());
             // Agents leave signs beside the first clone.
             world.env("REGATTA_SANDBOX", "off");
