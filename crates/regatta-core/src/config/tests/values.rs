@@ -50,6 +50,7 @@ fn every_key_reaches_its_place() {
         verdict_adapter: Some(VerdictAdapter::Db),
         checks: vec!["make".into()],
         env: [("B".into(), "x".into())].into(),
+        requires: Vec::new(),
         bounds: crate::bounds::Bounds::default(),
         requires: Vec::new(),
     };
