@@ -21,6 +21,7 @@ const COMMANDS: &[&str] = &[
     "add",
     "list",
     "status",
+    "store",
     "summary",
     "cost",
     "logs",
