@@ -35,6 +35,15 @@ fn own(world: &World) -> String {
     sqlite(&world.state_dir().join("regatta.db"))
 }
 
+fn version(db: &rusqlite::Connection) -> u32 {
+    db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+/// Lowers the version of the schema.
+fn lower(db: &rusqlite::Connection, by: u32) {
+    db.pragma_update(None, "user_version", version(db) - by).unwrap();
+}
+
 /// The text without what differs from run to run.
 fn shown(world: &World, text: &str) -> String {
     let root = world.root().canonicalize().unwrap();
@@ -87,8 +96,7 @@ fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
     hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
     ");
     world.regatta(["add", "another", "--agent", "sh"]).exited(6);
-    let user_version = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
-    let user_version: u32 = user_version.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    let user_version = version(&rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap());
     assert!(user_version > 1_000_000, "older programs refuse it: {user_version}");
     // The new place works.
     let on = |args: &[&str]| world.regatta(args.iter().chain(&["--store", &to]));
@@ -140,7 +148,8 @@ fn a_copy_that_was_killed_continues_wherever_it_was() {
         assert_eq!(dump(&world, &to), before);
         // A way back for the next round, by hand.
         let db = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
-        db.execute_batch("update project set mark = null; pragma user_version = 11").unwrap();
+        db.execute_batch("update project set mark = null").unwrap();
+        lower(&db, 1_000_000);
     }
 }
 
@@ -340,11 +349,11 @@ fn neighbouring_versions_share_a_store_and_a_breaking_migration_names_who_is_in_
         match &url {
             None => {
                 let db = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
-                db.execute_batch("drop table extra; pragma user_version = 11").unwrap();
+                db.execute_batch("drop table extra").unwrap();
+                lower(&db, 1);
             }
             Some(_) => {
-                let back =
-                    "set search_path = regatta_versions; drop table extra; update project set schema = 2";
+                let back = "set search_path = regatta_versions; drop table extra; update project set schema = schema - 1";
                 drop(Server::shared().execute(back));
             }
         }
