@@ -31,7 +31,7 @@ pub const LOG_REQUEST: &str = "log-request";
 pub const LOG_PIECE: &str = "log-piece";
 
 /// Whether a document of this kind concerns nobody who waits for changes of the store in general.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "zookeeper"))]
 pub(crate) fn is_aside(kind: &str) -> bool {
     matches!(kind, STATUS | LOG_REQUEST | LOG_PIECE)
 }

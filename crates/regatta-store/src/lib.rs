@@ -25,6 +25,8 @@ mod spending;
 pub mod sqlite;
 mod stored;
 pub mod transfer;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 #[cfg(any(debug_assertions, feature = "conformance"))]
 pub mod around;
@@ -57,7 +59,8 @@ pub use fleet::*;
 pub use model::*;
 pub use spending::*;
 
-/// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same; or `postgres://USER@HOST/DATABASE`.
+/// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same; `postgres://USER@HOST/DATABASE`;
+/// or `zookeeper://HOST,HOST/CHROOT`.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_as(url, false).await
 }
@@ -79,11 +82,15 @@ async fn open_as(url: &str, marked: bool) -> Result<Arc<dyn Store>> {
         };
         return rigged_or_plain(store);
     }
+    #[cfg(feature = "zookeeper")]
+    if url.starts_with("zookeeper://") || url.starts_with("zk://") {
+        return rigged_or_plain(Box::pin(zookeeper::ZookeeperStore::open(url)).await?);
+    }
     let path = match url.split_once(':') {
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
         Some((scheme, rest)) if rest.starts_with("//") => {
             return Err(StoreError::Invalid(format!(
-                "the store {scheme}:// is not built into this version of Regatta; use sqlite:PATH or postgres://USER@HOST/DATABASE"
+                "the store {scheme}:// is not built into this version of Regatta; use sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST/CHROOT"
             )));
         }
         _ => url,

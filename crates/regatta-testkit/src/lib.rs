@@ -9,3 +9,4 @@ pub mod repo;
 pub mod running;
 pub mod shown;
 pub mod world;
+pub mod zookeeper;

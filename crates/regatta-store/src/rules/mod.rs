@@ -29,7 +29,7 @@ pub(crate) mod draft;
 pub(crate) mod enqueue;
 pub(crate) mod era;
 pub(crate) mod events;
-#[cfg(any(test, feature = "postgres"))]
+#[cfg(any(test, feature = "postgres", feature = "zookeeper"))]
 pub(crate) mod ledger;
 pub(crate) mod members;
 pub(crate) mod messages;

@@ -10,7 +10,7 @@ use super::record::{Key, Record};
 pub(crate) struct Plan {
     /// Records that were relied upon and are not written, with their versions.
     #[cfg_attr(
-        not(any(test, feature = "postgres")),
+        not(any(test, feature = "postgres", feature = "zookeeper")),
         expect(dead_code, reason = "SQLite plans inside the transaction that commits")
     )]
     pub(crate) checks: Vec<(Key, u64)>,
@@ -25,7 +25,7 @@ pub(crate) struct Write {
     pub(crate) key: Key,
     /// The version that it must still have; zero if it must be absent.
     #[cfg_attr(
-        not(any(test, feature = "postgres")),
+        not(any(test, feature = "postgres", feature = "zookeeper")),
         expect(dead_code, reason = "SQLite plans inside the transaction that commits")
     )]
     pub(crate) version: u64,

@@ -7,6 +7,7 @@ mod migrations;
 mod model;
 mod postgres;
 mod transfer;
+mod zookeeper;
 
 /// The conformance suite as it stands.
 mod sqlite {
@@ -31,4 +32,19 @@ mod postgres_plain {
 /// The same on PostgreSQL, behind the network that loses a quarter.
 mod postgres_faulty {
     regatta_store::conformance!(crate::postgres::Schema::fresh(25));
+}
+
+/// The same on ZooKeeper.
+mod zookeeper_plain {
+    regatta_store::conformance!(crate::zookeeper::Chroot::fresh(0));
+}
+
+/// The same on ZooKeeper, behind the network that loses a quarter.
+mod zookeeper_faulty {
+    regatta_store::conformance!(crate::zookeeper::Chroot::fresh(25));
+}
+
+/// The same on three servers of ZooKeeper.
+mod zookeeper_on_three {
+    regatta_store::conformance!(crate::zookeeper::Chroot::on_three());
 }

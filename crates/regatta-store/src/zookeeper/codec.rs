@@ -1,0 +1,467 @@
+//! Records as the text of their nodes.
+//!
+//! JSON, or the number itself. A long value is kept in pieces of its own ([`Blob`]), written before the transaction that
+//! names them and removed by the one that replaces the value.
+
+use std::sync::Arc;
+
+use regatta_core::crew::{MemberName, Role};
+use regatta_core::id::TaskId;
+use regatta_core::prompt::Prompt;
+use regatta_core::time::Timestamp;
+use regatta_core::train::CarStep;
+use regatta_core::writes::WritePath;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use zookeeper_client::Stat;
+
+use super::paths;
+use crate::rules::record::{
+    Account, Delivery, Deps, Folded, Holding, Kept, Key, Number, Pass, QueuedPrompt, Record, Registered, Said, Session,
+    Spec, Starts, StoredAttempt, StoredCar, StoredMessage, Task, not_of_its_kind,
+};
+use crate::stored::{from_json, state_of, to_json, unreadable};
+use crate::{ContextEntry, Document, MessageKind, NodeInfo, Posted, RequestId, Result, SessionId};
+
+/// Values longer than this are kept in pieces.
+const LONG: usize = 64 * 1024;
+
+/// How long a piece is.
+const PIECE: usize = 512 * 1024;
+
+/// A long value in pieces.
+pub(super) struct Blob {
+    /// What stands in the node of the value.
+    pub(super) reference: String,
+    /// The pieces with their nodes.
+    pub(super) pieces: Vec<(String, String)>,
+}
+
+impl Blob {
+    /// The pieces of the value of a node, if it is long. The name is the node's own, so that nobody else uses it.
+    pub(super) fn of(path: &str, text: &str) -> Option<Self> {
+        if text.len() <= LONG {
+            return None;
+        }
+        let mut hash = Sha256::new();
+        hash.update(path);
+        hash.update([0]);
+        hash.update(text);
+        let name = regatta_core::hex::hex(&hash.finalize());
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+            pieces.push((node(&name, pieces.len()), piece.to_owned()));
+            rest = more;
+        }
+        Some(Self { reference: format!("@{name} {}", pieces.len()), pieces })
+    }
+}
+
+fn node(name: &str, n: usize) -> String {
+    format!("{}/{name}-{n}", paths::BLOBS)
+}
+
+/// The nodes of the pieces, if a text stands for a long value.
+pub(super) fn pieces_of(text: &str) -> Option<Vec<String>> {
+    let (name, pieces) = text.strip_prefix('@')?.split_once(' ')?;
+    let pieces: usize = pieces.parse().ok()?;
+    Some((0..pieces).map(|n| node(name, n)).collect())
+}
+
+/// The version of a record in a node with this stat. Absent records have version 0.
+pub(super) fn version(stat: &Stat) -> u64 {
+    u64::try_from(stat.version).map_or(0, |version| version + 1)
+}
+
+/// The version of a node whose record has this version.
+pub(super) fn node_version(version: u64) -> i32 {
+    i32::try_from(version.saturating_sub(1)).unwrap_or(i32::MAX)
+}
+
+/// A number that grows with every transaction.
+pub(super) fn zxid(zxid: i64) -> u64 {
+    zxid.cast_unsigned()
+}
+
+#[derive(Serialize, Deserialize)]
+struct SessionText {
+    node: NodeInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<Vec<TaskId>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HoldingText {
+    session: Option<SessionId>,
+    term: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TaskText<'a> {
+    seq: u64,
+    id: TaskId,
+    queue: String,
+    priority: i32,
+    #[serde(borrow)]
+    state: &'a RawValue,
+    unmet: u32,
+    attempts: u32,
+    charged: u32,
+    environment_failures: u32,
+    lost: u32,
+    fence: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim_request: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cancel_asked: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interrupt_asked: Option<String>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    standing: Option<&'a RawValue>,
+    counted_from: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    writes: Vec<WritePath>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SaidText {
+    statement: Option<String>,
+    stuck: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PromptText {
+    prompt: Prompt,
+    urgent: bool,
+    request: RequestId,
+    position: u32,
+    rearmed: bool,
+}
+
+/// A car, as far as every version can read it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct CarText<'a> {
+    pub(super) target: String,
+    pub(super) attempt: u32,
+    /// JSON.
+    pub(super) request: String,
+    #[serde(borrow)]
+    pub(super) step: &'a RawValue,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AccountText {
+    turn: u64,
+    coolings: Vec<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MemberText {
+    name: MemberName,
+    role: Role,
+    session: SessionId,
+    lease_ms: Option<i64>,
+    since: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MessageText {
+    request: RequestId,
+    at: Timestamp,
+    author: MemberName,
+    kind: MessageKind,
+    reply_to: Option<u64>,
+    text: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DeliveryText {
+    name: MemberName,
+    read_at: Option<Timestamp>,
+    dismissed_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ContextText {
+    key: String,
+    value: Option<String>,
+    version: u64,
+    by: String,
+    at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DocumentText {
+    id: String,
+    body: String,
+    version: u64,
+    at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PostedText {
+    id: u64,
+    to: Vec<MemberName>,
+}
+
+/// The text of a record.
+pub(super) fn encode(record: &Record) -> Result<String> {
+    Ok(match record {
+        Record::Session(it) => to_json(&SessionText { node: it.node.clone(), ended: it.ended.clone() }),
+        Record::Role(it) => to_json(&HoldingText { session: it.session.clone(), term: it.term }),
+        Record::Starts(it) => to_json(&it.last),
+        Record::Task(it) => task_text(it)?,
+        Record::Spec(it) => it.body.clone(),
+        Record::Deps(it) => to_json(&it.parents),
+        Record::Attempt(it) => it.body.clone(),
+        Record::Report(it) => to_json(&SaidText { statement: it.statement.clone(), stuck: it.stuck.clone() }),
+        Record::Prompt(it) => to_json(&PromptText {
+            prompt: it.prompt.clone(),
+            urgent: it.urgent,
+            request: it.request.clone(),
+            position: it.position,
+            rearmed: it.rearmed,
+        }),
+        Record::Car(it) => {
+            let step = raw(to_json(&it.step))?;
+            let (target, request) = (it.target.clone(), it.request.clone());
+            to_json(&CarText { target, attempt: it.attempt, request, step: &step })
+        }
+        Record::Pass(it) => to_json(&it.at),
+        Record::Account(it) => to_json(&AccountText { turn: it.turn, coolings: it.coolings.clone() }),
+        Record::Member(it) => to_json(&MemberText {
+            name: it.name.clone(),
+            role: it.role.clone(),
+            session: it.session.clone(),
+            lease_ms: it.lease_ms,
+            since: it.since,
+        }),
+        Record::Message(it) => to_json(&MessageText {
+            request: it.request.clone(),
+            at: it.at,
+            author: it.author.clone(),
+            kind: it.kind,
+            reply_to: it.reply_to,
+            text: it.text.clone(),
+        }),
+        Record::Delivery(it) => to_json(&DeliveryText {
+            name: it.name.clone(),
+            read_at: it.read_at,
+            dismissed_at: it.dismissed_at,
+        }),
+        Record::Context(it) => to_json(&ContextText {
+            key: it.key.clone(),
+            value: it.value.clone(),
+            version: it.version,
+            by: it.by.clone(),
+            at: it.at,
+        }),
+        Record::Document(it) => to_json(&DocumentText {
+            id: it.id.clone(),
+            body: it.body.clone(),
+            version: it.version,
+            at: it.at,
+        }),
+        Record::Posted(it) => to_json(&PostedText { id: it.id, to: it.to.clone() }),
+        Record::Number(it) => it.0.to_string(),
+        Record::Mark => String::new(),
+    })
+}
+
+fn raw(json: String) -> Result<Box<RawValue>> {
+    RawValue::from_string(json).map_err(|error| unreadable("a value to be stored", error))
+}
+
+fn task_text(it: &Task) -> Result<String> {
+    let state = raw(to_json(&it.state))?;
+    let standing = it.standing.as_ref().map(|state| raw(to_json(state))).transpose()?;
+    Ok(to_json(&TaskText {
+        seq: it.seq,
+        id: it.id.clone(),
+        queue: it.queue.clone(),
+        priority: it.priority,
+        state: &state,
+        unmet: it.unmet,
+        attempts: it.attempts,
+        charged: it.charged,
+        environment_failures: it.environment_failures,
+        lost: it.lost,
+        fence: it.fence,
+        session: it.session.clone(),
+        claim_request: it.claim_request.clone(),
+        token_hash: it.token_hash.clone(),
+        cancel_asked: it.cancel_asked.clone(),
+        interrupt_asked: it.interrupt_asked.clone(),
+        standing: standing.as_deref(),
+        counted_from: it.counted_from,
+        group: it.group.clone(),
+        writes: it.writes.clone(),
+        created_at: it.created_at,
+        updated_at: it.updated_at,
+    }))
+}
+
+/// The task of a text.
+pub(super) fn task(text: &str) -> Result<Task> {
+    let it: TaskText<'_> = from_json("a task", text)?;
+    Ok(Task {
+        seq: it.seq,
+        id: it.id,
+        queue: it.queue,
+        priority: it.priority,
+        state: state_of(it.state.get())?,
+        unmet: it.unmet,
+        attempts: it.attempts,
+        charged: it.charged,
+        environment_failures: it.environment_failures,
+        lost: it.lost,
+        fence: it.fence,
+        session: it.session,
+        claim_request: it.claim_request,
+        token_hash: it.token_hash,
+        cancel_asked: it.cancel_asked,
+        interrupt_asked: it.interrupt_asked,
+        standing: it.standing.map(|state| state_of(state.get())).transpose()?,
+        counted_from: it.counted_from,
+        group: it.group,
+        writes: it.writes,
+        created_at: it.created_at,
+        updated_at: it.updated_at,
+    })
+}
+
+/// The record of a node.
+pub(super) fn decode(key: &Key, text: &str, stat: &Stat) -> Result<Record> {
+    Ok(match key {
+        Key::Session(_) => session(text)?.record(),
+        Key::Role(_) => {
+            let it: HoldingText = from_json("a role", text)?;
+            Holding { session: it.session, term: it.term }.record()
+        }
+        Key::Starts => Starts { last: from_json("the time of the last start", text)? }.record(),
+        Key::Holds(_) | Key::Crew | Key::Profile(_) | Key::Request(..) => Record::Mark,
+        Key::Task(_) => task(text)?.record(),
+        Key::Spec(task) => {
+            Spec { spec: from_json(&format!("the spec of {task}"), text)?, body: text.to_owned() }.record()
+        }
+        Key::Deps(_) => Deps { parents: parents(text)? }.record(),
+        Key::Attempt(..) => {
+            StoredAttempt { attempt: from_json("the record of an attempt", text)?, body: text.to_owned() }.record()
+        }
+        Key::Report(..) => said(text)?.record(),
+        Key::Prompt(..) => prompt(text)?.record(),
+        Key::Car(_) => {
+            let it: CarText<'_> = from_json("a car", text)?;
+            let step: CarStep = from_json("a car's step", it.step.get())?;
+            StoredCar { target: it.target, attempt: it.attempt, request: it.request, step }.record()
+        }
+        Key::Pass(..) => Pass { at: from_json("a passed tree", text)? }.record(),
+        Key::Account(_) => account(text)?.record(),
+        Key::Member(_) => member(text)?.record(),
+        Key::Message(_) => message(text)?.record(),
+        Key::Delivery(..) => delivery(text)?.record(),
+        Key::Context(_) => context(text, stat)?.record(),
+        Key::Document(..) => document(text)?.record(),
+        Key::Posted(_) => posted(text)?.record(),
+        Key::Beat(_) | Key::Written(_) | Key::Counter(_) => Number(number(text)?).record(),
+    })
+}
+
+pub(super) fn session(text: &str) -> Result<Session> {
+    let it: SessionText = from_json("a session", text)?;
+    Ok(Session { node: it.node, ended: it.ended })
+}
+
+pub(super) fn parents(text: &str) -> Result<Vec<Folded>> {
+    let parents: Vec<String> = from_json("the dependencies of a task", text)?;
+    Ok(parents.into_iter().map(Arc::from).collect())
+}
+
+pub(super) fn said(text: &str) -> Result<Said> {
+    let it: SaidText = from_json("a report", text)?;
+    Ok(Said { statement: it.statement, stuck: it.stuck })
+}
+
+pub(super) fn prompt(text: &str) -> Result<QueuedPrompt> {
+    let it: PromptText = from_json("a prompt", text)?;
+    let PromptText { prompt, urgent, request, position, rearmed } = it;
+    Ok(QueuedPrompt { prompt, urgent, request, position, rearmed })
+}
+
+pub(super) fn account(text: &str) -> Result<Account> {
+    let it: AccountText = from_json("an account", text)?;
+    Ok(Account { turn: it.turn, coolings: it.coolings })
+}
+
+pub(super) fn member(text: &str) -> Result<Registered> {
+    let it: MemberText = from_json("a member", text)?;
+    let MemberText { name, role, session, lease_ms, since } = it;
+    Ok(Registered { name, role, session, lease_ms, since })
+}
+
+pub(super) fn message(text: &str) -> Result<StoredMessage> {
+    let it: MessageText = from_json("a message", text)?;
+    let MessageText { request, at, author, kind, reply_to, text } = it;
+    Ok(StoredMessage { request, at, author, kind, reply_to, text })
+}
+
+pub(super) fn delivery(text: &str) -> Result<Delivery> {
+    let it: DeliveryText = from_json("a delivery", text)?;
+    Ok(Delivery { name: it.name, read_at: it.read_at, dismissed_at: it.dismissed_at })
+}
+
+/// A value of the context. Its change is the transaction that wrote it.
+pub(super) fn context(text: &str, stat: &Stat) -> Result<ContextEntry> {
+    let it: ContextText = from_json("a value of the context", text)?;
+    let ContextText { key, value, version, by, at } = it;
+    Ok(ContextEntry { key, value, version, change: zxid(stat.mzxid), by, at })
+}
+
+pub(super) fn document(text: &str) -> Result<Document> {
+    let it: DocumentText = from_json("a document", text)?;
+    Ok(Document { id: it.id, body: it.body, version: it.version, at: it.at })
+}
+
+pub(super) fn posted(text: &str) -> Result<Posted> {
+    let it: PostedText = from_json("the answer to a message", text)?;
+    Ok(Posted { id: it.id, to: it.to })
+}
+
+pub(super) fn number(text: &str) -> Result<u64> {
+    text.parse().map_err(|error| unreadable(&format!("the number {text:?}"), error))
+}
+
+/// The error for a record that its key cannot have.
+pub(super) fn odd(key: &Key) -> crate::StoreError {
+    not_of_its_kind(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Blob, LONG, PIECE, pieces_of};
+
+    #[test]
+    fn a_long_value_is_the_sum_of_its_pieces() {
+        assert!(Blob::of("/t/a/spec", &"x".repeat(LONG)).is_none());
+        let text = format!("x{}", "ü".repeat(PIECE));
+        let blob = Blob::of("/t/a/spec", &text).unwrap();
+        assert_eq!(blob.pieces.len(), 3);
+        assert!(blob.pieces.iter().all(|(_, piece)| piece.len() <= PIECE));
+        assert_eq!(blob.pieces.iter().map(|(_, piece)| piece.as_str()).collect::<String>(), text);
+        let nodes: Vec<String> = blob.pieces.iter().map(|(node, _)| node.clone()).collect();
+        assert_eq!(pieces_of(&blob.reference), Some(nodes));
+        // Each node has its own, so that removing one harms no other.
+        assert_ne!(Blob::of("/t/b/spec", &text).unwrap().reference, blob.reference);
+        assert_eq!(pieces_of("{\"a\":1}"), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! The connection to the ensemble.
+//!
+//! One client per handle: it reconnects by itself while its session lasts, and is replaced when the session has
+//! expired. ZooKeeper's sessions carry nothing of the store's own sessions.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+use super::address::Address;
+use super::failure::failed;
+use super::{events, ops, paths};
+use crate::{Result, StoreError};
+
+/// The longest time a call may take.
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// For how long the ensemble keeps the session of a client that is away.
+const SESSION: Duration = Duration::from_secs(10);
+
+pub(super) struct Link {
+    pub(super) address: Address,
+    client: tokio::sync::Mutex<Option<Client>>,
+    /// The version in which the gate was last seen open.
+    gate: AtomicI32,
+    /// Directories that are known to exist. None is ever removed.
+    made: Mutex<HashSet<String>>,
+    /// The highest event number that this handle has seen.
+    highest: AtomicU64,
+}
+
+impl Link {
+    pub(super) fn new(address: Address) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            client: tokio::sync::Mutex::default(),
+            gate: AtomicI32::new(0),
+            made: Mutex::default(),
+            highest: AtomicU64::new(0),
+        })
+    }
+
+    /// Waits for a call, but not for ever.
+    pub(super) async fn within<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::time::timeout(LIMIT, call).await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable(format!(
+                "{} has not answered for {} s",
+                self.address.shown(),
+                LIMIT.as_secs()
+            )))
+        })
+    }
+
+    /// The client, connected anew if its session has expired.
+    pub(super) async fn client(&self) -> Result<Client> {
+        let mut slot = self.client.lock().await;
+        if let Some(client) = slot.as_ref().filter(|client| !client.state().is_terminated()) {
+            return Ok(client.clone());
+        }
+        *slot = None;
+        let client = self.connect().await?;
+        let seen = self.highest.load(Ordering::Relaxed);
+        if seen > 0 {
+            let (_, stat) = client.get_data(paths::EVENTS).await.map_err(failed)?;
+            let now = events::last(&stat);
+            if now < seen {
+                return Err(StoreError::Corrupt(format!(
+                    "the store lost events {}..{seen}, as after an old snapshot was restored; stop all nodes and restore \
+                     a copy that has them",
+                    now + 1
+                )));
+            }
+        }
+        *slot = Some(client.clone());
+        Ok(client)
+    }
+
+    async fn connect(&self) -> Result<Client> {
+        let away = |error: Error| match failed(error) {
+            StoreError::Unavailable(why) => StoreError::Unavailable(format!("{}: {why}", self.address.shown())),
+            other => other,
+        };
+        let mut connector = Client::connector()
+            .with_session_timeout(SESSION)
+            .with_server_version(3, 6, 0)
+            .with_fail_eagerly();
+        if let Some(auth) = self.address.auth()? {
+            connector = connector.with_auth("digest", auth.as_bytes());
+        }
+        let client = connector.connect(&self.address.hosts).await.map_err(away)?;
+        let options = CreateMode::Persistent.with_acls(self.acls());
+        if client.check_stat(&self.address.chroot).await.map_err(away)?.is_none() {
+            client.mkdir(&self.address.chroot, &options).await.map_err(away)?;
+        }
+        let invalid = |_| StoreError::Invalid(format!("{} is no path of a node", self.address.chroot));
+        client.chroot(self.address.chroot.clone()).map_err(invalid)
+    }
+
+    pub(super) fn acls(&self) -> Acls<'static> {
+        ops::acls(self.address.auth_file.is_some())
+    }
+
+    /// The version of the gate that a transaction checks.
+    pub(super) fn gate(&self) -> i32 {
+        self.gate.load(Ordering::Acquire)
+    }
+
+    /// The gate was seen open in this version.
+    pub(super) fn saw_gate(&self, version: i32) {
+        self.gate.store(version, Ordering::Release);
+    }
+
+    /// Remembers the number of an event that exists.
+    pub(super) fn saw(&self, event: u64) {
+        self.highest.fetch_max(event, Ordering::Relaxed);
+    }
+
+    /// Makes directories, parents first.
+    pub(super) async fn make(&self, client: &Client, directories: Vec<String>) -> Result<()> {
+        let missing: Vec<String> = {
+            let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            directories.into_iter().filter(|directory| !made.contains(directory)).collect()
+        };
+        let options = CreateMode::Persistent.with_acls(self.acls());
+        // All are sent at once, and carried out in this order.
+        let answers: Vec<_> = missing.iter().map(|directory| client.create(directory, b"", &options)).collect();
+        for answer in answers {
+            match answer.await {
+                Ok(_) | Err(Error::NodeExists) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
+        Ok(())
+    }
+}
