@@ -36,14 +36,14 @@ pub(crate) struct Global {
     /// Read this configuration file instead of regatta.yaml at the repository root.
     #[arg(long, global = true, value_name = "FILE", env = "REGATTA_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Use this store: a path, sqlite:PATH, or postgres://USER@HOST/DATABASE.
+    /// Use this store: a path, sqlite:PATH, postgres://USER@HOST/DATABASE, or zookeeper://HOST/CHROOT.
     #[arg(long, alias = "db", global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Directory of the registry of repositories, as in parallel-agents.
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Where claude-orchestrator kept its state. Regatta has no such server.
-    #[arg(long, short = 'z', global = true, hide = true, value_name = "HOSTS")]
+    /// The ZooKeeper servers of the store, as in claude-orchestrator: the same as --store zookeeper://HOSTS.
+    #[arg(long, short = 'z', global = true, hide = true, value_name = "HOSTS", conflicts_with = "store")]
     pub(crate) zookeeper: Option<String>,
     /// Trust what this repository's settings run, and record that. Meant for scripts; `regatta trust` shows it first.
     #[arg(long, global = true, env = "REGATTA_TRUST", value_parser = clap::builder::FalseyValueParser::new())]
@@ -78,10 +78,8 @@ pub(crate) fn main() -> ExitCode {
     let called = std::env::args_os().next().map(PathBuf::from);
     let is_other_tool = called.as_deref().and_then(Path::file_name) == Some("claude-orchestrator".as_ref());
     cli.global.json |= is_other_tool && matches!(cli.command, Command::Status(_) | Command::Config(_));
+    cli.global.store = cli.global.store.take().or_else(|| ensemble(cli.global.zookeeper.as_deref()));
     let ui = Ui::new(&cli.global);
-    if cli.global.zookeeper.is_some() && !ui.quiet {
-        ui.note("note: -z is not needed: there is no ZooKeeper, the store is a file in .regatta/ (--store sets another)");
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -97,6 +95,19 @@ pub(crate) fn main() -> ExitCode {
             Exit::from(error.kind).into()
         }
     }
+}
+
+/// The store in the ZooKeeper servers that -z names, or `ZK_HOSTS`, as in claude-orchestrator. `REGATTA_STORE` is
+/// stronger than the variable.
+fn ensemble(flag: Option<&str>) -> Option<String> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let hosts = match flag {
+        Some(hosts) => hosts.to_owned(),
+        None if set("REGATTA_STORE").is_some() => return None,
+        None => set("ZK_HOSTS")?,
+    };
+    let named = ["zookeeper://", "zk://"].iter().any(|scheme| hosts.starts_with(scheme));
+    Some(if named { hosts } else { format!("zookeeper://{hosts}") })
 }
 
 /// The commands of claude-orchestrator, by their own names. They are tried last, so that no help text and no suggestion

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use regatta_testkit::world::World;
+use regatta_testkit::zookeeper::Ensemble;
 use serde_json::Value;
 
 use crate::REGATTA;
@@ -66,9 +67,28 @@ impl Drop for Terminal {
 
 #[test]
 fn the_example_session_works_word_for_word() {
-    let world = World::new(REGATTA);
+    the_example_session(&World::new(REGATTA));
+}
+
+#[test]
+fn the_example_session_works_on_three_servers_of_zookeeper() {
+    let mut world = World::new(REGATTA);
+    let ensemble = Ensemble::start(3);
+    world.env("ZK_HOSTS", ensemble.hosts());
+    the_example_session(&world);
+    assert!(!world.state_dir().join("regatta.db").exists(), "nothing is stored beside it");
+    // -z names the same store, and a store of Regatta's own is stronger than the variable.
+    let hosts = format!("{}/regatta", ensemble.hosts());
+    let there = world.regatta(["-z", &hosts, "list-tasks"]).exited(0).json();
+    assert_eq!(there.as_array().map(Vec::len), Some(2), "{there}");
+    assert_eq!(world.regatta(["list-tasks"]).exited(0).json(), there);
+    world.env("REGATTA_STORE", "sqlite");
+    assert_eq!(world.regatta(["list-tasks"]).exited(0).json().as_array().map(Vec::len), Some(0));
+}
+
+fn the_example_session(world: &World) {
     let (mut tom, mut jerry, mut bob) =
-        (Terminal::open(&world), Terminal::open(&world), Terminal::open(&world));
+        (Terminal::open(world), Terminal::open(world), Terminal::open(world));
     let ready = tom.types("claude-orchestrator setup --leader --name Tom");
     assert_eq!((ready["name"].as_str(), ready["role"].as_str()), (Some("Tom"), Some("leader")));
     let templates = std::path::Path::new(ready["templates"].as_str().unwrap());
@@ -239,11 +259,8 @@ fn whoever_is_called_leader_leads_until_it_ends() {
 #[test]
 fn its_other_flags_are_accepted_for_what_they_mean() {
     let world = World::new(REGATTA);
-    insta::assert_snapshot!(world.regatta(["-z", "127.0.0.1:2181", "list-instances"]).shown(), @"
-    []
-    --- stderr
-    note: -z is not needed: there is no ZooKeeper, the store is a file in .regatta/ (--store sets another)
-    ");
+    insta::assert_snapshot!(world.regatta(["-z", "127.0.0.1:1", "list-instances"]).shown(), @"");
+    insta::assert_snapshot!(world.regatta(["-z", "zoo.example", "list-instances"]).shown(), @"");
     insta::assert_snapshot!(world.regatta(["setup", "--global", "--dry-run"]).shown(), @"
     would write DIR/home/.claude/skills/regatta/SKILL.md
     would write DIR/home/.claude/commands/regatta-run.md

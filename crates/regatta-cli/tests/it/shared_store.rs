@@ -6,6 +6,7 @@ use std::time::Duration;
 use regatta_testkit::daemon::{is_alive, until, within};
 use regatta_testkit::postgres::Server;
 use regatta_testkit::world::{Barrier, PLAN, World, text};
+use regatta_testkit::zookeeper::Ensemble;
 
 use super::REGATTA;
 use super::notify::hook::{Hook, Mood};
@@ -44,16 +45,33 @@ fn a_plan_lands_from_a_shared_store() {
     let world = world("lands");
     let plan = world.plan_file(PLAN);
     world.run(&plan, &[]).exited(1);
-    let list = world.regatta(["list", "--status", "all", "--json"]).exited(0).json();
-    let states: Vec<String> = list
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| format!("{} {}", text(&task["id"]), text(&task["state"])))
-        .collect();
-    assert_eq!(states, ["good landed", "script landed", "broken failed", "after skipped"]);
+    assert_eq!(states(&world), ["good landed", "script landed", "broken failed", "after skipped"]);
     assert_eq!(world.landed("good.txt").as_deref(), Some("good\n"));
     assert!(!world.state_dir().join("regatta.db").exists(), "nothing is stored beside it");
+}
+
+#[test]
+fn a_plan_lands_from_a_store_in_zookeeper() {
+    let mut world = World::new(REGATTA);
+    world.env("REGATTA_STORE", Ensemble::shared().url("lands"));
+    let plan = world.plan_file(PLAN);
+    world.run(&plan, &[]).exited(1);
+    assert_eq!(states(&world), ["good landed", "script landed", "broken failed", "after skipped"]);
+    assert_eq!(world.landed("good.txt").as_deref(), Some("good\n"));
+    assert!(!world.state_dir().join("regatta.db").exists(), "nothing is stored beside it");
+    // A daemon is woken by a task that another process queues.
+    let daemon = world.daemon();
+    let plan = world.plan("  - id: later\n    agent: sh\n    prompt: echo later > later.txt\n");
+    world.enqueue(&plan);
+    until("it has landed", || (world.landed("later.txt")? == "later\n").then_some(()));
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
+
+fn states(world: &World) -> Vec<String> {
+    let list = world.regatta(["list", "--status", "all", "--json"]).exited(0).json();
+    let tasks = list.as_array().cloned().unwrap_or_default();
+    tasks.iter().map(|task| format!("{} {}", text(&task["id"]), text(&task["state"]))).collect()
 }
 
 #[test]

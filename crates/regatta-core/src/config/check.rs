@@ -13,12 +13,7 @@ use super::{models, notify, profiles, roles, sandbox};
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     for (path, finding) in settings(config) {
         let pos = place(fields, path);
-        match finding {
-            Finding::Wrong(message, hint) => report.error(pos, path, message).hint = hint,
-            Finding::Later(message) => {
-                report.warn(pos, path, message);
-            }
-        }
+        report.error(pos, path, finding.message).hint = finding.hint;
     }
     let rows = |section: &str| match fields.field(section).map(|field| &field.value) {
         Some(Value::Rows(rows)) => &rows[..],
@@ -29,12 +24,16 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     sandbox::check(config, fields, report);
 }
 
-/// A finding about one setting.
-pub(super) enum Finding {
-    /// It cannot be used.
-    Wrong(String, Option<String>),
-    /// It is read but has no effect yet.
-    Later(String),
+/// Why a setting cannot be used.
+pub(super) struct Finding {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Finding {
+    fn new(message: String, hint: Option<String>) -> Self {
+        Self { message, hint }
+    }
 }
 
 /// All findings about single settings, wherever they came from.
@@ -42,62 +41,54 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
     let mut found = Vec::new();
     if !config.agents.contains_key(&config.default_agent) {
         let (message, hint) = unknown_agent(config, &config.default_agent);
-        found.push(("default_agent", Finding::Wrong(message, Some(hint))));
+        found.push(("default_agent", Finding::new(message, Some(hint))));
     }
     if let Some(target) = &config.target
         && let Some(why) = no_branch(target)
     {
-        found.push(("target", Finding::Wrong(format!("branch {target:?} {why}"), None)));
+        found.push(("target", Finding::new(format!("branch {target:?} {why}"), None)));
     }
     if let Some(message) = bad_lanes_root(&config.lanes_root) {
         let hint = "a directory beside the checkout, such as \"../{repo}.lanes\"".to_owned();
-        found.push(("lanes_root", Finding::Wrong(message, Some(hint))));
+        found.push(("lanes_root", Finding::new(message, Some(hint))));
     }
-    match store(&config.store) {
-        Store::Ours if config.origin("store") == Origin::File && has_password(&config.store) => {
-            let message = "`store` has a password, and this file is committed".to_owned();
-            let hint = "leave it out, and put it into ~/.pgpass or a file that $REGATTA_STORE_PASSWORD_FILE names; \
-                        or give the whole address in $REGATTA_STORE";
-            found.push(("store", Finding::Wrong(message, Some(hint.to_owned()))));
-        }
-        Store::Ours => {}
-        Store::Later(name) => {
-            let message = format!("a store in {name} is not supported by this version yet");
-            found.push(("store", Finding::Later(message)));
-        }
-        Store::Unknown => {
-            let message = format!("`store` must be sqlite or an address, found {:?}", config.store);
-            let hint = "sqlite, sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned();
-            found.push(("store", Finding::Wrong(message, Some(hint))));
-        }
+    if !is_store(&config.store) {
+        let message = format!("`store` must be sqlite or an address, found {:?}", config.store);
+        let hint = "sqlite, sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST,HOST/CHROOT".to_owned();
+        found.push(("store", Finding::new(message, Some(hint))));
+    } else if config.origin("store") == Origin::File && has_password(&config.store) {
+        let message = "`store` has a password, and this file is committed".to_owned();
+        let hint = "leave it out, and put it into ~/.pgpass or a file that $REGATTA_STORE_PASSWORD_FILE names; \
+                    or give the whole address in $REGATTA_STORE";
+        found.push(("store", Finding::new(message, Some(hint.to_owned()))));
     }
     if let Some(hub) = &config.hub
         && let Err(why) = HubAddress::parse(hub)
     {
         let hint = "a remote such as origin, a path, ssh://HOST/PATH, https://HOST/PATH, or none".to_owned();
-        found.push(("hub", Finding::Wrong(format!("`hub` {why}"), Some(hint))));
+        found.push(("hub", Finding::new(format!("`hub` {why}"), Some(hint))));
     }
     for text in &config.land.guard {
         if let Err(why) = WritePath::parse(text) {
-            found.push(("land.guard", Finding::Wrong(format!("path {text:?} {why}"), None)));
+            found.push(("land.guard", Finding::new(format!("path {text:?} {why}"), None)));
         }
     }
     let shares = config.budget.shares;
     if shares.warn_at > 1.0 {
         let message =
             format!("`budget.warn_at` must be a share of a budget, at most 1; found {}", shares.warn_at);
-        found.push(("budget.warn_at", Finding::Wrong(message, Some("such as 0.8".to_owned()))));
+        found.push(("budget.warn_at", Finding::new(message, Some("such as 0.8".to_owned()))));
     }
     if shares.stop_at < 1.0 {
         let message =
             format!("`budget.stop_at` must be a share of a budget, at least 1; found {}", shares.stop_at);
-        found.push(("budget.stop_at", Finding::Wrong(message, Some("such as 1.1".to_owned()))));
+        found.push(("budget.stop_at", Finding::new(message, Some("such as 1.1".to_owned()))));
     }
     for (key, message, hint) in roles::unknown_agents(config) {
-        found.push((key, Finding::Wrong(message, Some(hint))));
+        found.push((key, Finding::new(message, Some(hint))));
     }
     for (key, message) in models::bad_names(config) {
-        found.push((key, Finding::Wrong(message, None)));
+        found.push((key, Finding::new(message, None)));
     }
     found
 }
@@ -110,19 +101,12 @@ fn has_password(address: &str) -> bool {
     by_name || place.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
-enum Store {
-    Ours,
-    Later(&'static str),
-    Unknown,
-}
-
-fn store(text: &str) -> Store {
+fn is_store(text: &str) -> bool {
     let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
     match scheme {
-        "sqlite" if text == "sqlite" || text.len() > "sqlite:".len() => Store::Ours,
-        "postgres" | "postgresql" if text.contains("://") => Store::Ours,
-        "zookeeper" if text.contains("://") => Store::Later("ZooKeeper"),
-        _ => Store::Unknown,
+        "sqlite" => text == "sqlite" || text.len() > "sqlite:".len(),
+        "postgres" | "postgresql" | "zookeeper" | "zk" => text.contains("://"),
+        _ => false,
     }
 }
 

@@ -16,7 +16,7 @@ pub static CONFIG_KEYS: &[Key] = &[
     Key::new("target", Kind::Word, "decided by the first run", "The branch that work lands on. If it is not set, the first run decides, and the decision stays: the default branch of `origin` if it exists here, otherwise the branch that is checked out.")
         .example("main")
         .env("REGATTA_TARGET"),
-    Key::new("store", Kind::Word, "sqlite", "Where tasks and events are stored: `sqlite`, `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.").env("REGATTA_STORE"),
+    Key::new("store", Kind::Word, "sqlite", "Where tasks and events are stored: `sqlite`, `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `zookeeper://HOST,HOST/CHROOT`.").env("REGATTA_STORE"),
     Key::new(
         "hub",
         Kind::Word,

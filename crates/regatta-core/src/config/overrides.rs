@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Pos, Report, nearest};
 
-use super::check::{self, Finding};
+use super::check;
 use super::config_keys::CONFIG_KEYS;
 use super::fields::Value;
 use super::file::origin_path;
@@ -143,14 +143,8 @@ impl Config {
             None => {}
         }
         for (key, finding) in check::settings(&changed) {
-            match finding {
-                Finding::Wrong(message, hint) if key == path => {
-                    report.error(Pos::NOWHERE, key, message).hint = hint;
-                }
-                Finding::Later(message) if key == path => {
-                    report.warn(Pos::NOWHERE, key, message);
-                }
-                Finding::Wrong(..) | Finding::Later(_) => {}
+            if key == path {
+                report.error(Pos::NOWHERE, key, finding.message).hint = finding.hint;
             }
         }
         if !report.has_errors() {
