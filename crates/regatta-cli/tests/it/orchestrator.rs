@@ -259,8 +259,18 @@ fn whoever_is_called_leader_leads_until_it_ends() {
 #[test]
 fn its_other_flags_are_accepted_for_what_they_mean() {
     let world = World::new(REGATTA);
-    insta::assert_snapshot!(world.regatta(["-z", "127.0.0.1:1", "list-instances"]).shown(), @"");
-    insta::assert_snapshot!(world.regatta(["-z", "zoo.example", "list-instances"]).shown(), @"");
+    insta::assert_snapshot!(world.regatta(["-z", "127.0.0.1:1", "list-instances"]).shown(), @"
+    --- stderr
+    error: store unavailable: zookeeper://127.0.0.1:1/regatta: ZooKeeper: no available hosts
+    hint: `regatta doctor` checks the store
+    --- exit 3
+    ");
+    insta::assert_snapshot!(world.regatta(["-z", "zoo.example", "list-instances"]).shown(), @"
+    --- stderr
+    error: the store's address names zoo.example:2181, and Regatta has no TLS for ZooKeeper: others in the network could read and change what is sent; add ?plain=true if the network is yours alone, or use postgres://
+    hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
+    --- exit 2
+    ");
     insta::assert_snapshot!(world.regatta(["setup", "--global", "--dry-run"]).shown(), @"
     would write DIR/home/.claude/skills/regatta/SKILL.md
     would write DIR/home/.claude/commands/regatta-run.md

@@ -33,6 +33,12 @@ pub(super) fn is_shared(store_url: &str) -> bool {
     !store_url.starts_with("sqlite:")
 }
 
+/// The file with the password of the store, if its address names one.
+pub(crate) fn auth_file(store_url: &str) -> Option<PathBuf> {
+    let (_, parameters) = store_url.split_once('?')?;
+    parameters.split('&').find_map(|parameter| parameter.strip_prefix("auth_file=")).map(PathBuf::from)
+}
+
 impl Services {
     /// Sends a notice to observers, if there are any.
     pub fn tell(&self, notice: Notice) {
@@ -91,11 +97,12 @@ impl Services {
             ("ROOKERY_PARCEL_ATTEMPT", OsStr::new(&attempt)),
             ("ROOKERY_WORKTREE", lane.as_os_str()),
         ];
-        // An address with a password is not passed to agents; they then report by files.
-        let has_password = self
+        // An address with a password, or with a file that has one, is not passed to agents; they then report by files.
+        let in_address = self
             .store_url
             .split_once("://")
             .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or(rest).contains('@'));
+        let has_password = in_address || auth_file(&self.store_url).is_some();
         let is_address = |name: &str| matches!(name, "REGATTA_STORE" | "ROOKERY_DB");
         for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
             environment.set(name, value);

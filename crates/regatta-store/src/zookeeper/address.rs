@@ -39,7 +39,10 @@ impl Address {
         let (mut auth_file, mut is_plain) = (None, false);
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
-                ("auth_file", path) if !path.is_empty() => auth_file = Some(PathBuf::from(path)),
+                ("auth_file", path) if Path::new(path).is_absolute() => auth_file = Some(PathBuf::from(path)),
+                ("auth_file", path) => {
+                    return Err(invalid(&format!("has auth_file={path}; name the file by its whole path")));
+                }
                 ("plain", "true") => is_plain = true,
                 ("plain", "false") => is_plain = false,
                 (name, _) => {
@@ -153,6 +156,7 @@ mod tests {
             ("zk://me:secret@localhost/x", "auth_file"),
             ("zk://localhost/a//b", "has the node"),
             ("zk://localhost/zookeeper", "has the node"),
+            ("zk://localhost?auth_file=zk", "whole path"),
             ("zk://localhost?tls=true", "has the parameter \"tls\""),
             ("zk://zoo.example/x", "plain=true"),
             ("zk://127.0.0.1,10.0.0.7", "names 10.0.0.7:2181"),

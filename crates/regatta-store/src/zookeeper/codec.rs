@@ -8,6 +8,7 @@ use std::sync::Arc;
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
 use regatta_core::prompt::Prompt;
+use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use regatta_core::train::CarStep;
 use regatta_core::writes::WritePath;
@@ -220,7 +221,7 @@ pub(super) fn encode(record: &Record) -> Result<String> {
         Record::Session(it) => to_json(&SessionText { node: it.node.clone(), ended: it.ended.clone() }),
         Record::Role(it) => to_json(&HoldingText { session: it.session.clone(), term: it.term }),
         Record::Starts(it) => to_json(&it.last),
-        Record::Task(it) => task_text(it)?,
+        Record::Task(it) => with_states(it, None, None)?,
         Record::Spec(it) => it.body.clone(),
         Record::Deps(it) => to_json(&it.parents),
         Record::Attempt(it) => it.body.clone(),
@@ -278,13 +279,46 @@ pub(super) fn encode(record: &Record) -> Result<String> {
     })
 }
 
+/// The states of a task that only a newer version can read: they stay as they are until that version changes them.
+#[derive(Clone, Debug)]
+pub(super) struct Newer {
+    pub(super) name: String,
+    state: Option<String>,
+    standing: Option<String>,
+}
+
+impl Newer {
+    /// The states of a task's text that this version cannot read, if there are any.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let it: TaskText<'_> = serde_json::from_str(text).ok()?;
+        let unreadable = |state: &RawValue| {
+            serde_json::from_str::<TaskState>(state.get()).is_err().then(|| state.get().to_owned())
+        };
+        let (state, standing) = (unreadable(it.state), it.standing.and_then(unreadable));
+        if state.is_none() && standing.is_none() {
+            return None;
+        }
+        let fields: serde_json::Value = serde_json::from_str(it.state.get()).ok()?;
+        Some(Self { name: fields.get("state")?.as_str()?.to_owned(), state, standing })
+    }
+
+    /// The text of a task that was read as `before`, with these states as far as they have not changed.
+    pub(super) fn task_text(&self, before: &Task, task: &Task) -> Result<String> {
+        let kept = |is_same: bool, text: &Option<String>| text.clone().filter(|_| is_same);
+        let state = kept(before.state == task.state, &self.state);
+        let standing = kept(before.standing == task.standing, &self.standing);
+        with_states(task, state, standing)
+    }
+}
+
 fn raw(json: String) -> Result<Box<RawValue>> {
     RawValue::from_string(json).map_err(|error| unreadable("a value to be stored", error))
 }
 
-fn task_text(it: &Task) -> Result<String> {
-    let state = raw(to_json(&it.state))?;
-    let standing = it.standing.as_ref().map(|state| raw(to_json(state))).transpose()?;
+/// The text of a task; its states as given, else as they are.
+fn with_states(it: &Task, state: Option<String>, standing: Option<String>) -> Result<String> {
+    let state = raw(state.unwrap_or_else(|| to_json(&it.state)))?;
+    let standing = standing.or_else(|| it.standing.as_ref().map(to_json)).map(raw).transpose()?;
     Ok(to_json(&TaskText {
         seq: it.seq,
         id: it.id.clone(),
@@ -448,7 +482,29 @@ pub(super) fn odd(key: &Key) -> crate::StoreError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blob, LONG, PIECE, pieces_of};
+    use regatta_core::time::Timestamp;
+
+    use super::{Blob, LONG, Newer, PIECE, pieces_of, task, with_states};
+    use crate::rules::record::Task;
+
+    #[test]
+    fn a_state_of_a_newer_version_stays_until_it_is_changed() {
+        let new = crate::NewTask {
+            spec: regatta_core::spec::TaskSpec::plain(regatta_core::id::TaskId::parse("t").unwrap(), "sh", "x"),
+            queue: "main".into(),
+            if_present: crate::IfPresent::Refuse,
+        };
+        let known = Task::new(1, &new, Timestamp::from_millis(1));
+        let frozen = "{\"state\":\"frozen\",\"until\":7}";
+        let text = with_states(&known, Some(frozen.into()), None).unwrap();
+        assert!(Newer::of(&with_states(&known, None, None).unwrap()).is_none());
+        let (newer, before) = (Newer::of(&text).unwrap(), task(&text).unwrap());
+        assert_eq!(newer.name, "frozen");
+        let touched = Task { unmet: 3, ..before.clone() };
+        assert!(newer.task_text(&before, &touched).unwrap().contains(frozen));
+        let changed = Task { state: known.state.clone(), ..before.clone() };
+        assert!(!newer.task_text(&before, &changed).unwrap().contains("frozen"));
+    }
 
     #[test]
     fn a_long_value_is_the_sum_of_its_pieces() {

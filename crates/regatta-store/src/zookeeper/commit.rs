@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::bell::News;
-use super::codec::{self, Blob};
+use super::codec::{self, Blob, Newer};
 use super::failure::{failed, is_stale};
+use super::link::Link;
 use super::gate::{ABSENT, Fate, PRESENT};
 use super::look::{Ask, Trouble};
 use super::ops::{self, ANY, Kind, Op, Outcome};
@@ -40,7 +41,7 @@ pub(super) async fn commit(store: &ZookeeperStore, plan: &Plan) -> Result<Commit
         work.check(key, *version);
     }
     for write in &plan.writes {
-        work.write(write, &names)?;
+        work.write(write, &names, &store.link)?;
     }
     for event in &plan.events {
         work.event(event)?;
@@ -264,12 +265,16 @@ impl Work {
         }
     }
 
-    fn write(&mut self, write: &Write, plans: &HashMap<Folded, Option<String>>) -> Result<()> {
-        self.write_record(write)?;
-        self.write_entries(write, plans)
+    fn write(&mut self, write: &Write, plans: &HashMap<Folded, Option<String>>, link: &Link) -> Result<()> {
+        let newer = match &write.key {
+            Key::Task(task) if write.before.is_some() => link.newer(task),
+            _ => None,
+        };
+        self.write_record(write, newer.as_ref())?;
+        self.write_entries(write, plans, newer.as_ref())
     }
 
-    fn write_record(&mut self, write: &Write) -> Result<()> {
+    fn write_record(&mut self, write: &Write, newer: Option<&Newer>) -> Result<()> {
         let Write { key, version, before, after } = write;
         // Most tasks depend on nothing.
         if let (None, Some(Record::Deps(deps))) = (before, after)
@@ -283,7 +288,10 @@ impl Work {
         match after {
             Some(record) => {
                 self.directories.extend(directory_of(key));
-                let mut text = codec::encode(record)?;
+                let mut text = match (newer, before, record) {
+                    (Some(newer), Some(Record::Task(before)), Record::Task(task)) => newer.task_text(before, task)?,
+                    _ => codec::encode(record)?,
+                };
                 if let Some(blob) = Blob::of(&path, &text) {
                     text.clone_from(&blob.reference);
                     self.entries.extend(blob.pieces.iter().map(|(node, _)| Op::check(node.clone(), ANY)));
@@ -307,16 +315,23 @@ impl Work {
         Ok(())
     }
 
-    fn write_entries(&mut self, write: &Write, plans: &HashMap<Folded, Option<String>>) -> Result<()> {
+    fn write_entries(
+        &mut self,
+        write: &Write,
+        plans: &HashMap<Folded, Option<String>>,
+        newer: Option<&Newer>,
+    ) -> Result<()> {
         match (&write.key, &write.before, &write.after) {
             (_, before, after) if before == after => {}
             (Key::Task(name), before, Some(Record::Task(task))) => {
-                self.directories.extend(entries::directories_of(task));
-                let was = match before {
-                    Some(Record::Task(before)) => entries::of_task(name, before),
-                    _ => Vec::new(),
-                };
-                self.replace(&was, entries::of_task(name, task));
+                let (mut was, mut state) = (Vec::new(), task.state.name());
+                if let Some(Record::Task(before)) = before {
+                    let written = newer.map_or(before.state.name(), |newer| &newer.name);
+                    state = if before.state == task.state { written } else { state };
+                    was = entries::of_task(name, before, written);
+                }
+                self.directories.extend(entries::directories_of(task, state));
+                self.replace(&was, entries::of_task(name, task, state));
             }
             (Key::Session(id), before, Some(Record::Session(session))) => {
                 let was = matches!(before, Some(Record::Session(before)) if before.ended.is_none());
@@ -374,6 +389,8 @@ impl Work {
                 }
                 self.replace(&entry(before), entry(after));
             }
+            // Its directory says which change of any key was the last.
+            (Key::Context(_), _, Some(Record::Context(_))) => self.entries.push(Op::set(paths::CONTEXT, "", ANY)),
             (key, _, after) => {
                 if let Some(record) = after
                     && !fits(key, record)
@@ -422,7 +439,6 @@ fn fits(key: &Key, record: &Record) -> bool {
             | (Key::Member(_), Record::Member(_))
             | (Key::Message(_), Record::Message(_))
             | (Key::Delivery(..), Record::Delivery(_))
-            | (Key::Context(_), Record::Context(_))
             | (Key::Document(..), Record::Document(_))
             | (Key::Posted(_), Record::Posted(_))
     )

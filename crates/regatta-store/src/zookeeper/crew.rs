@@ -210,7 +210,11 @@ async fn value(look: &Look<'_>, key: &str) -> Seeing<Option<ContextEntry>> {
 }
 
 async fn values(look: &Look<'_>, wanted: &ContextQuery) -> Seeing<Vec<ContextEntry>> {
-    let mut names = look.names(CONTEXT).await?;
+    // Read together: every change up to this one is of one of these keys.
+    let asks = [Ask::Data(CONTEXT.to_owned()), Ask::Names(CONTEXT.to_owned())];
+    let mut answers = look.read(&asks).await?.into_iter();
+    let last = answers.next().and_then(Answer::data).map_or(0, |(_, stat)| codec::zxid(stat.mzxid));
+    let mut names = answers.next().map_or_else(Vec::new, Answer::names);
     names.retain(|name| paths::text(name).starts_with(&wanted.prefix));
     let asks: Vec<Ask> = names.iter().map(|name| Ask::Data(format!("{CONTEXT}/{name}"))).collect();
     let mut entries = Vec::new();
@@ -221,7 +225,8 @@ async fn values(look: &Look<'_>, wanted: &ContextQuery) -> Seeing<Vec<ContextEnt
     }
     match wanted.after {
         Some(after) => {
-            entries.retain(|entry| entry.change > after);
+            // What has changed since then is left for the next call: another key may have changed before it.
+            entries.retain(|entry| entry.change > after && entry.change <= last);
             entries.sort_by_key(|entry| entry.change);
         }
         None => {

@@ -43,17 +43,18 @@ pub(super) fn timers(queue: &str) -> String {
 }
 
 /// The directories that a task's entries need, parents first.
-pub(super) fn directories_of(task: &Task) -> Vec<String> {
+pub(super) fn directories_of(task: &Task, state: &str) -> Vec<String> {
     let queue = &task.queue;
     let mut directories = vec![of_queue(queue), states(queue), ready(queue), timers(queue)];
     directories.extend(StateName::ALL.iter().map(|state| in_state(queue, state.as_str())));
+    directories.push(in_state(queue, state));
     directories
 }
 
-/// The entries of a task: by its state, and as one that is ready, waits for a time, or is held.
-pub(super) fn of_task(folded: &Folded, task: &Task) -> Vec<Entry> {
+/// The entries of a task: by the name of its state, and as one that is ready, waits for a time, or is held.
+pub(super) fn of_task(folded: &Folded, task: &Task, state: &str) -> Vec<Entry> {
     let (seq, id) = (padded(task.seq), name(folded));
-    let mut entries = vec![marker(format!("{}/{seq}~{id}", in_state(&task.queue, task.state.name())))];
+    let mut entries = vec![marker(format!("{}/{seq}~{id}", in_state(&task.queue, state)))];
     if matches!(task.state, TaskState::Pending { not_before: None }) && task.unmet == 0 {
         entries.push(marker(format!("{}/{}~{seq}~{id}", ready(&task.queue), rank(task.priority))));
     }

@@ -129,7 +129,12 @@ impl Reading {
         let mut answers = look.read(&asks).await?.into_iter();
         for key in keys {
             let found = match answers.next() {
-                Some(Answer::Data(text, stat)) => (codec::version(&stat), Some(codec::decode(&key, &text, &stat)?)),
+                Some(Answer::Data(text, stat)) => {
+                    if let Key::Task(task) = &key {
+                        look.link.saw_task(task, &text);
+                    }
+                    (codec::version(&stat), Some(codec::decode(&key, &text, &stat)?))
+                }
                 _ => (0, None),
             };
             self.records.insert(key, found);

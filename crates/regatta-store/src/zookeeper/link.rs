@@ -3,7 +3,7 @@
 //! One client per handle: it reconnects by itself while its session lasts, and is replaced when the session has
 //! expired. ZooKeeper's sessions carry nothing of the store's own sessions.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,10 @@ use std::time::Duration;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::address::Address;
+use super::codec::Newer;
 use super::failure::failed;
 use super::{events, ops, paths};
+use crate::rules::record::Folded;
 use crate::{Result, StoreError};
 
 /// The longest time a call may take.
@@ -29,6 +31,8 @@ pub(super) struct Link {
     gate: AtomicI32,
     /// Directories that are known to exist. None is ever removed.
     made: Mutex<HashSet<String>>,
+    /// Tasks in states of a newer version.
+    newer: Mutex<HashMap<Folded, Newer>>,
     /// The highest event number that this handle has seen.
     highest: AtomicU64,
 }
@@ -40,6 +44,7 @@ impl Link {
             client: tokio::sync::Mutex::default(),
             gate: AtomicI32::new(0),
             made: Mutex::default(),
+            newer: Mutex::default(),
             highest: AtomicU64::new(0),
         })
     }
@@ -112,6 +117,20 @@ impl Link {
     /// The gate was seen open in this version.
     pub(super) fn saw_gate(&self, version: i32) {
         self.gate.store(version, Ordering::Release);
+    }
+
+    /// Remembers the states of a task that was read, if a newer version has written them.
+    pub(super) fn saw_task(&self, task: &Folded, text: &str) {
+        let mut newer = self.newer.lock().unwrap_or_else(PoisonError::into_inner);
+        match Newer::of(text) {
+            Some(states) => drop(newer.insert(Arc::clone(task), states)),
+            None => drop(newer.remove(task)),
+        }
+    }
+
+    /// The states of a task as a newer version has written them.
+    pub(super) fn newer(&self, task: &Folded) -> Option<Newer> {
+        self.newer.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
     }
 
     /// Remembers the number of an event that exists.

@@ -68,7 +68,7 @@ impl Answer {
 
 /// Reads of one call.
 pub(super) struct Look<'a> {
-    link: &'a Link,
+    pub(super) link: &'a Link,
     client: Client,
     /// The version of the gate, once it was read.
     gate: AtomicI32,

@@ -159,26 +159,40 @@ async fn chosen(look: &Look<'_>, wanted: &TaskQuery) -> Seeing<Vec<(Folded, Task
     Ok(found)
 }
 
-/// The directories of the queues' states.
-async fn state_directories(look: &Look<'_>, queue: Option<&str>, states: &[StateName]) -> Seeing<Vec<(String, String)>> {
+/// Names of states with their directories.
+type Directories = Vec<(String, String)>;
+
+/// How many queues are read by one request: then a task that changes its state meanwhile is in one of its queue's
+/// directories.
+const QUEUES_AT_ONCE: usize = 25;
+
+/// The directories of the queues' states, in parts that one request reads.
+async fn state_directories(
+    look: &Look<'_>,
+    queue: Option<&str>,
+    states: &[StateName],
+) -> Seeing<Vec<Directories>> {
     let queues = match queue {
         Some(queue) => vec![queue.to_owned()],
         None => look.names(QUEUES).await?.iter().map(|name| paths::text(name)).collect(),
     };
     if !states.is_empty() {
         let of = |queue: &String| {
-            states.iter().map(|state| (state.as_str().to_owned(), entries::in_state(queue, state.as_str()))).collect::<Vec<_>>()
+            let directory = |state: &StateName| (state.to_string(), entries::in_state(queue, state.as_str()));
+            states.iter().map(directory).collect::<Vec<_>>()
         };
-        return Ok(queues.iter().flat_map(of).collect());
+        return Ok(queues.chunks(QUEUES_AT_ONCE).map(|queues| queues.iter().flat_map(of).collect()).collect());
     }
     // Including states that only a newer version knows.
     let asks: Vec<Ask> = queues.iter().map(|queue| Ask::Names(entries::states(queue))).collect();
-    let mut directories = Vec::new();
-    for (queue, answer) in queues.iter().zip(look.read(&asks).await?) {
-        for name in answer.names() {
-            let state = paths::text(&name);
-            let directory = entries::in_state(queue, &state);
-            directories.push((state, directory));
+    let mut directories: Vec<Directories> = Vec::new();
+    for (n, (queue, answer)) in queues.iter().zip(look.read(&asks).await?).enumerate() {
+        if n % QUEUES_AT_ONCE == 0 {
+            directories.push(Vec::new());
+        }
+        let states = answer.names().into_iter().map(|name| paths::text(&name));
+        if let Some(part) = directories.last_mut() {
+            part.extend(states.map(|state| (entries::in_state(queue, &state), state)).map(|(path, state)| (state, path)));
         }
     }
     Ok(directories)
@@ -186,22 +200,24 @@ async fn state_directories(look: &Look<'_>, queue: Option<&str>, states: &[State
 
 /// The tasks that entries tell of, by their numbers.
 async fn listed(look: &Look<'_>, queue: Option<&str>, states: &[StateName]) -> Seeing<Vec<(u64, Folded)>> {
-    let directories = state_directories(look, queue, states).await?;
-    let asks: Vec<Ask> = directories.into_iter().map(|(_, directory)| Ask::Names(directory)).collect();
     let mut names = Vec::new();
-    for answer in look.read(&asks).await? {
-        names.extend(answer.names().iter().filter_map(|name| entries::read_in_state(name)));
+    for directories in state_directories(look, queue, states).await? {
+        let asks: Vec<Ask> = directories.into_iter().map(|(_, directory)| Ask::Names(directory)).collect();
+        for answer in look.read(&asks).await? {
+            names.extend(answer.names().iter().filter_map(|name| entries::read_in_state(name)));
+        }
     }
     Ok(names)
 }
 
 pub(super) async fn counts(look: &Look<'_>, queue: Option<&str>) -> Seeing<Vec<(StateName, u64)>> {
-    let directories = state_directories(look, queue, &[]).await?;
-    let asks: Vec<Ask> = directories.iter().map(|(_, directory)| Ask::Data(directory.clone())).collect();
     let mut counts: HashMap<StateName, u64> = HashMap::new();
-    for ((state, _), answer) in directories.iter().zip(look.read(&asks).await?) {
-        let (Some((_, stat)), Ok(state)) = (answer.data(), state.parse::<StateName>()) else { continue };
-        *counts.entry(state).or_default() += u64::try_from(stat.num_children).unwrap_or(0);
+    for directories in state_directories(look, queue, &[]).await? {
+        let asks: Vec<Ask> = directories.iter().map(|(_, directory)| Ask::Data(directory.clone())).collect();
+        for ((state, _), answer) in directories.iter().zip(look.read(&asks).await?) {
+            let (Some((_, stat)), Ok(state)) = (answer.data(), state.parse::<StateName>()) else { continue };
+            *counts.entry(state).or_default() += u64::try_from(stat.num_children).unwrap_or(0);
+        }
     }
     let mut counts: Vec<(StateName, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     counts.sort_by_key(|(state, _)| state.place());
@@ -287,11 +303,6 @@ async fn names_below(look: &Look<'_>, tasks: &[Folded]) -> Seeing<Vec<Option<Vec
     Ok(answers.map(|answer| if let Answer::Names(names) = answer { Some(names) } else { None }).collect())
 }
 
-async fn names_of(look: &Look<'_>, task: &TaskId) -> Seeing<Vec<String>> {
-    let found = names_below(look, &[folded(task)]).await?;
-    found.into_iter().flatten().next().ok_or_else(|| missing(task).into())
-}
-
 pub(super) async fn attempts_of(look: &Look<'_>, tasks: &[TaskId]) -> Seeing<Vec<(TaskId, Vec<Attempt>)>> {
     let names: Vec<Folded> = tasks.iter().map(folded).collect();
     let (mut found, mut asks) = (Vec::new(), Vec::new());
@@ -321,17 +332,31 @@ pub(super) async fn attempts(look: &Look<'_>, task: &TaskId) -> Seeing<Vec<Attem
 }
 
 pub(super) async fn prompts(look: &Look<'_>, task: &TaskId) -> Seeing<Vec<Prompt>> {
-    let numbers = entries::read_numbers(&names_of(look, task).await?, 'p');
-    let name = folded(task);
-    let asks: Vec<Ask> =
-        numbers.iter().map(|n| Ask::Data(paths::record(&Key::Prompt(Arc::clone(&name), *n)))).collect();
-    let mut prompts = Vec::new();
-    for answer in look.read(&asks).await? {
-        if let Some((text, _)) = answer.data() {
-            prompts.push(codec::prompt(&text)?.prompt);
-        }
+    let found = prompts_of(look, &[folded(task)]).await?;
+    found.into_iter().next().flatten().ok_or_else(|| missing(task).into())
+}
+
+/// The prompts of tasks; `None` for those that do not exist.
+async fn prompts_of(look: &Look<'_>, tasks: &[Folded]) -> Seeing<Vec<Option<Vec<Prompt>>>> {
+    let (mut counts, mut asks) = (Vec::new(), Vec::new());
+    for (name, below) in tasks.iter().zip(names_below(look, tasks).await?) {
+        let numbers = below.map(|below| entries::read_numbers(&below, 'p'));
+        let keys = numbers.iter().flatten().map(|n| Key::Prompt(Arc::clone(name), *n));
+        asks.extend(keys.map(|key| Ask::Data(paths::record(&key))));
+        counts.push(numbers.map(|numbers| numbers.len()));
     }
-    Ok(prompts)
+    let mut answers = look.read(&asks).await?.into_iter();
+    let mut found = Vec::new();
+    for count in counts {
+        let mut prompts = Vec::new();
+        for answer in answers.by_ref().take(count.unwrap_or(0)) {
+            if let Some((text, _)) = answer.data() {
+                prompts.push(codec::prompt(&text)?.prompt);
+            }
+        }
+        found.push(count.map(|_| prompts));
+    }
+    Ok(found)
 }
 
 pub(super) async fn reported(look: &Look<'_>, task: &TaskId, attempt: u32) -> Seeing<Reported> {
@@ -359,9 +384,10 @@ pub(super) async fn claims_of(look: &Look<'_>, session: &SessionId) -> Seeing<Ve
     found.retain(|(_, task)| task.session.as_ref() == Some(session));
     found.sort_by_key(|(_, task)| task.seq);
     let specs = specs(look, found.iter().map(|(name, _)| name)).await?;
+    let prompts = prompts_of(look, &found.iter().map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>()).await?;
     let mut claims = Vec::new();
-    for ((_, task), spec) in found.iter().zip(specs) {
-        let taken = prompts(look, &task.id).await?.into_iter().find(|prompt| prompt.state == PromptState::Taken);
+    for (((_, task), spec), prompts) in found.iter().zip(specs).zip(prompts) {
+        let taken = prompts.into_iter().flatten().find(|prompt| prompt.state == PromptState::Taken);
         claims.push(claim_of(task, spec, taken)?);
     }
     Ok(claims)
