@@ -165,7 +165,7 @@ fn nonsense_is_a_usage_error_with_a_hint() {
     ");
     insta::assert_snapshot!(world.regatta(["--store", "mysql://x/y", "list"]).shown(), @"
     --- stderr
-    error: the store mysql:// is not built into this version of Regatta; use sqlite:PATH or postgres://USER@HOST/DATABASE
+    error: the store mysql:// is not built into this version of Regatta; use sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST/CHROOT
     hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
     --- exit 2
     ");
