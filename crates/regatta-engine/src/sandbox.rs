@@ -30,7 +30,7 @@ use regatta_core::spec::TaskSpec;
 
 use crate::agents::AgentProfile;
 use crate::confine::{self, Confined, Weaker};
-use crate::context::{Context, auth_file};
+use crate::context::Context;
 use crate::environment::Environment;
 use crate::files;
 use crate::lanes::Lane;

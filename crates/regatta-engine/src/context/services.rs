@@ -33,12 +33,6 @@ pub(super) fn is_shared(store_url: &str) -> bool {
     !store_url.starts_with("sqlite:")
 }
 
-/// The file with the password of the store, if its address names one.
-pub(crate) fn auth_file(store_url: &str) -> Option<PathBuf> {
-    let (_, parameters) = store_url.split_once('?')?;
-    parameters.split('&').find_map(|parameter| parameter.strip_prefix("auth_file=")).map(PathBuf::from)
-}
-
 impl Services {
     /// Sends a notice to observers, if there are any.
     pub fn tell(&self, notice: Notice) {
@@ -102,7 +96,8 @@ impl Services {
             .store_url
             .split_once("://")
             .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or(rest).contains('@'));
-        let has_password = in_address || auth_file(&self.store_url).is_some();
+        let has_password =
+            in_address || !regatta_store::credential_files(&self.store_url, |_| None).is_empty();
         let is_address = |name: &str| matches!(name, "REGATTA_STORE" | "ROOKERY_DB");
         for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
             environment.set(name, value);
