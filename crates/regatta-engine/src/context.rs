@@ -26,7 +26,7 @@ use crate::session::{lease_as_in, work_in};
 pub use memory::Memory;
 pub use repository::Repository;
 pub use services::Services;
-pub(crate) use services::{auth_file, run_id};
+pub(crate) use services::run_id;
 pub use settings::{RunOptions, Settings, SettingsInput, config_secrets};
 
 /// What a context is made from.

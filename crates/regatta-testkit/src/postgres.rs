@@ -159,6 +159,11 @@ impl Server {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// The socket on which it listens, for a [`Wire`](crate::wire::Wire) in front of it.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join(".s.PGSQL.5432")
+    }
+
     /// The address for other clients.
     pub fn plain_url(&self) -> String {
         self.url("x").replace("?project=x", "")
