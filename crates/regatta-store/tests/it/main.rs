@@ -1,5 +1,6 @@
 //! What the backends promise, tried from outside.
 
+mod broken_wire;
 mod child;
 mod durability;
 mod fixture;

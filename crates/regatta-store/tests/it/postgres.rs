@@ -47,7 +47,7 @@ async fn client(server: &Server) -> tokio_postgres::Client {
 }
 
 /// Repeats a call while the store is unreachable, as its callers have to.
-async fn persist<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> T {
+pub(crate) async fn persist<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> T {
     for _ in 0..3000 {
         match call().await {
             Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
