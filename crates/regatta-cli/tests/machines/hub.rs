@@ -7,11 +7,12 @@ use regatta_testkit::wire::Way;
 use regatta_testkit::world::{Barrier, Running, task, text};
 
 use crate::Story;
-use crate::scene::{Fleet, GATED, HUB_PORT};
+use crate::scene::{Fleet, GATED, HUB_PORT, stop};
 
 pub(crate) const STORIES: &[Story] = &[
     ("a_push_cut_after_any_byte_lands_once", cut_answers),
     ("a_node_without_the_hub_works_on_and_lands_when_it_is_back", without_hub),
+    ("a_lander_that_loses_only_the_hub_leaves_the_train_to_another", without_lander),
 ];
 
 /// Starts to land a task on the first node, until its candidate has passed the gate.
@@ -94,7 +95,31 @@ fn without_hub() {
     fleet.wait_states(["before landed", "during landed"]);
     two.world.enqueue(&two.world.plan(&task("later", "auto_land: true", "echo c >later.txt")));
     fleet.wait_states(["before landed", "during landed", "later landed"]);
-    daemon.signal("TERM");
-    daemon.wait().exited(0);
+    stop(daemon);
+    fleet.assert_sound();
+}
+
+fn without_lander() {
+    let mut fleet = Fleet::new(2, 3000, GATED);
+    let barrier = fleet.node(1).world.barrier("gated");
+    let path = fleet.node(1).world.outside("gated");
+    fleet.nodes[0].world.env("REGATTA_PAUSEPOINT", format!("gated:{}", path.display()));
+    let one = fleet.node(1).daemon();
+    let world = &fleet.node(2).world;
+    world.enqueue(&world.plan(&task("a", "auto_land: true", "echo a >a.txt")));
+    barrier.arrived();
+    let two = fleet.node(2).daemon();
+    fleet.node(1).host().refuse(fleet.net.hub(), HUB_PORT);
+    go_on(&fleet, &barrier, "gated");
+    // Its session is open all the time: it has to give up the train by itself.
+    fleet.wait_states(["a landed"]);
+    let fences = fleet.remembered().fences;
+    assert_eq!(fences.first().map(|fence| fence.term), Some(1));
+    assert!(fences.last().is_some_and(|fence| fence.term > 1 && fence.candidate.is_some()), "{fences:#?}");
+    fleet.node(1).host().heal();
+    stop(two);
+    world.enqueue(&world.plan(&task("b", "auto_land: true", "echo b >b.txt")));
+    fleet.wait_states(["a landed", "b landed"]);
+    stop(one);
     fleet.assert_sound();
 }

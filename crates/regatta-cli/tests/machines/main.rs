@@ -27,12 +27,13 @@ fn main() -> ExitCode {
     let mut args = Arguments::from_args();
     // They mostly wait for leases to end.
     args.test_threads.get_or_insert(4);
+    // The longest one first.
     let all = [
+        ("history", history::STORIES),
         ("network", network::STORIES),
         ("hub", hub::STORIES),
         ("landing", landing::STORIES),
         ("lease", lease::STORIES),
-        ("history", history::STORIES),
     ];
     let trials = all.iter().flat_map(|(module, stories)| {
         stories.iter().map(move |(name, story)| {
