@@ -3,9 +3,7 @@
 mod record;
 mod requirement;
 
-pub use record::{
-    EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, listed, requirements,
-};
+pub use record::{EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, listed, requirements};
 pub use requirement::{Amount, Fact, Requirement};
 
 /// The longest node name or label, in bytes.

@@ -145,8 +145,7 @@ impl NodeRecord {
     fn satisfies(&self, order: &NodeOrder, requirement: &Requirement) -> bool {
         match requirement {
             Requirement::Label(label) => {
-                order.added.contains(label)
-                    || (self.labels.contains(label) && !order.removed.contains(label))
+                order.added.contains(label) || (self.labels.contains(label) && !order.removed.contains(label))
             }
             Requirement::Is { fact, value } => match fact {
                 Fact::Agent => self.agents.contains_key(value),
@@ -209,7 +208,11 @@ mod tests {
         let none = NodeOrder::default();
         check(&none, &[], "");
         check(&none, &["gpu", "agent:codex", "node:big-1", "memory_gb>=32"], "");
-        check(&none, &["node:BIG-1", "node:0123", "os:linux", "arch:x86_64", "profile:max-1", "cpus>=16"], "");
+        check(
+            &none,
+            &["node:BIG-1", "node:0123", "os:linux", "arch:x86_64", "profile:max-1", "cpus>=16"],
+            "",
+        );
         check(&none, &["slow", "agent:claude", "cpus>=17", "gpu"], "slow, agent:claude, cpus>=17");
         let relabelled = NodeOrder {
             added: ["slow".to_owned()].into(),

@@ -155,7 +155,9 @@ mod tests {
 
     #[test]
     fn a_requirement_is_read_and_written_alike_and_mistakes_are_explained() {
-        for text in ["gpu", "agent:codex", "node:big-1", "memory_gb>=32", "cpus>=8", "os:linux", "profile:max.1"] {
+        for text in
+            ["gpu", "agent:codex", "node:big-1", "memory_gb>=32", "cpus>=8", "os:linux", "profile:max.1"]
+        {
             let parsed = Requirement::parse(text).unwrap();
             assert_eq!(parsed.to_string(), text);
             let stored = serde_json::to_string(&parsed).unwrap();
@@ -167,10 +169,7 @@ mod tests {
         assert_eq!(why("cpus"), "has no minimum; write `cpus>=8`");
         assert_eq!(why("disk>=3"), "compares \"disk\"; only `cpus` and `memory_gb` can be compared");
         assert_eq!(why("cpus>=x"), "compares with \"x\", which is not a whole number");
-        assert_eq!(
-            why("host:a"),
-            "begins with \"host\"; known are `agent`, `node`, `os`, `arch`, `profile`"
-        );
+        assert_eq!(why("host:a"), "begins with \"host\"; known are `agent`, `node`, `os`, `arch`, `profile`");
         assert_eq!(why("node:a b"), "has a value that contains ' '; allowed are `A-Z a-z 0-9 . _ -`");
         // What a newer version wrote is kept as it is.
         let newer: Requirement = serde_json::from_str("\"zone~eu\"").unwrap();

@@ -94,10 +94,11 @@ impl Engine {
         if self.nodes.since.0 != order.n {
             self.nodes.since = (order.n, Instant::now());
             (self.nodes.has_stopped, self.nodes.has_resigned) = (false, false);
-            self.train.pause(self.nodes.is_draining().then(|| Stop::Interrupt {
-                why: format!("{} drains this node", order.by),
-                now: false,
-            }));
+            self.train.pause(
+                self.nodes
+                    .is_draining()
+                    .then(|| Stop::Interrupt { why: format!("{} drains this node", order.by), now: false }),
+            );
         }
         match order.duty {
             NodeDuty::Work | NodeDuty::Cordon => {}
@@ -271,8 +272,7 @@ impl Engine {
 
 /// Why this node does not start a task, though another one may.
 fn unserved(requires: &[Requirement], own: &NodeRecord, others: &[Node]) -> String {
-    let up: Vec<&Node> =
-        others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
+    let up: Vec<&Node> = others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
     let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
     if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {
         return format!("it is for {}: it requires {}", node.record.name, listed(requires));

@@ -62,9 +62,8 @@ pub(crate) async fn with_engines(registry: Registry, store: &dyn Store) -> Resul
     let left = store.documents(LEAVES, "").await?;
     let sessions = store.sessions().await?;
     let engines_of = |id: &str| -> Vec<NodeEngine> {
-        let own = sessions.iter().filter(|info| {
-            info.node.node_id.as_deref() == Some(id) && !info.node.is_member()
-        });
+        let own =
+            sessions.iter().filter(|info| info.node.node_id.as_deref() == Some(id) && !info.node.is_member());
         own.map(|info| NodeEngine {
             session: info.clone(),
             status: status.get(&info.session.0).cloned(),

@@ -73,7 +73,8 @@ pub(super) async fn read(store: &dyn Store) -> Result<Registry, StoreError> {
     }
     for Document { id, body, .. } in until_answered(|| store.documents(NODE_ORDER, "")).await? {
         // An order that cannot be read asks for something: the careful answer is to claim nothing.
-        let careful = || NodeOrder { duty: NodeDuty::Cordon, by: "a newer version".into(), ..NodeOrder::default() };
+        let careful =
+            || NodeOrder { duty: NodeDuty::Cordon, by: "a newer version".into(), ..NodeOrder::default() };
         registry.orders.insert(id, serde_json::from_str(&body).unwrap_or_else(|_| careful()));
     }
     Ok(registry)
@@ -92,7 +93,10 @@ async fn refuse_copy(ctx: &Context, own: &NodeRecord) -> Result<(), EngineError>
     let here = Identity::current().ok().and_then(|own| own.machine);
     let is_copy = |info: &SessionInfo| {
         let node = &info.node;
-        node.node_id.as_ref() == Some(&own.id) && node.machine.is_some() && here.is_some() && node.machine != here
+        node.node_id.as_ref() == Some(&own.id)
+            && node.machine.is_some()
+            && here.is_some()
+            && node.machine != here
     };
     let sessions = until_answered(|| store.sessions()).await?;
     for copy in sessions.into_iter().filter(|info| is_copy(info) && !is_over(info)) {

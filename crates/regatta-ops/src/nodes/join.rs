@@ -48,9 +48,8 @@ impl JoinRequest {
         let store = regatta_store::open(&url).await?;
         if !directory.join(".git").exists() {
             let (address, into) = (hub.clone(), directory.clone());
-            let cloned = tokio::task::spawn_blocking(move || {
-                clone_repository(&address, &into, &GitEnv::inherited())
-            });
+            let cloned =
+                tokio::task::spawn_blocking(move || clone_repository(&address, &into, &GitEnv::inherited()));
             cloned.await.expect("cloning does not panic")?;
         }
         let directory = directory.canonicalize().unwrap_or(directory);
@@ -85,8 +84,11 @@ impl JoinRequest {
     /// The address of the store, with the project's name in it.
     fn store_url(&self) -> Result<String, Refusal> {
         let Some((_, query)) = self.store.split_once("://") else {
-            return Err(Refusal::usage(format!("--store {:?} is not a store that machines can share", self.store))
-                .hinted("give postgres://USER@HOST/DATABASE"));
+            return Err(Refusal::usage(format!(
+                "--store {:?} is not a store that machines can share",
+                self.store
+            ))
+            .hinted("give postgres://USER@HOST/DATABASE"));
         };
         match Self::project_of(&self.store) {
             Some(named) if named != self.project => Err(Refusal::usage(format!(
@@ -186,7 +188,11 @@ fn yaml(settings: &NodeSettings) -> String {
     }
     text.push_str("projects:\n");
     for project in &settings.projects {
-        text.push_str(&format!("  {}:\n    path: {}\n", project.name, quoted(&project.path.to_string_lossy())));
+        text.push_str(&format!(
+            "  {}:\n    path: {}\n",
+            project.name,
+            quoted(&project.path.to_string_lossy())
+        ));
         for (key, value) in [("store", &project.store), ("hub", &project.hub)] {
             if let Some(value) = value {
                 text.push_str(&format!("    {key}: {}\n", quoted(value)));

@@ -105,8 +105,12 @@ impl Nodes {
                 .put_order(&node, |order| {
                     order.added.extend(added.iter().cloned());
                     order.removed.extend(removed.iter().cloned());
-                    order.added.retain(|label| !removed.contains(label) && !node.record.labels.contains(label));
-                    order.removed.retain(|label| !added.contains(label) && node.record.labels.contains(label));
+                    order
+                        .added
+                        .retain(|label| !removed.contains(label) && !node.record.labels.contains(label));
+                    order
+                        .removed
+                        .retain(|label| !added.contains(label) && node.record.labels.contains(label));
                 })
                 .await?;
             let labels: Vec<String> = node.record.labels(&order).into_iter().collect();

@@ -35,8 +35,11 @@ pub(super) async fn look(project: &Project, store: Option<&dyn Store>) -> Vec<Fi
         let has_secret = project.config.node.projects.iter().any(|project| project.store.is_some());
         if others && has_secret {
             found.push(
-                Finding::warning("node", format!("{} can be read by others, and names a store", shown(&file)))
-                    .hinted(format!("chmod 600 {}", file.display())),
+                Finding::warning(
+                    "node",
+                    format!("{} can be read by others, and names a store", shown(&file)),
+                )
+                .hinted(format!("chmod 600 {}", file.display())),
             );
         }
     }
@@ -58,12 +61,15 @@ async fn in_store(store: &dyn Store, id: &str, name: &str) -> Option<Finding> {
         NodeDuty::Cordon => {
             Finding::warning("node", format!("{} cordoned it: it claims nothing", own.order.by))
         }
-        NodeDuty::Drain => Finding::warning("node", format!("{} drained it: it claims nothing", own.order.by)),
-        NodeDuty::Kill => Finding::error("node", format!("{} stopped it: no engine starts", own.order.by)),
-        NodeDuty::Work if !own.record.name.eq_ignore_ascii_case(name) => {
-            Finding::warning("node", format!("the store knows it as {}: another node has its name", own.record.name))
-                .hinted("`name` in node.yaml gives it another one")
+        NodeDuty::Drain => {
+            Finding::warning("node", format!("{} drained it: it claims nothing", own.order.by))
         }
+        NodeDuty::Kill => Finding::error("node", format!("{} stopped it: no engine starts", own.order.by)),
+        NodeDuty::Work if !own.record.name.eq_ignore_ascii_case(name) => Finding::warning(
+            "node",
+            format!("the store knows it as {}: another node has its name", own.record.name),
+        )
+        .hinted("`name` in node.yaml gives it another one"),
         NodeDuty::Work => return None,
     };
     let hint = format!("`regatta node uncordon {}` lets it work again", own.record.name);

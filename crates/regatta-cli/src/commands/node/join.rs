@@ -40,7 +40,9 @@ pub(super) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     };
     let named = global.project.as_ref().map(|name| name.display().to_string());
     let Some(project) = named.or_else(|| JoinRequest::project_of(&store)) else {
-        return Err(Refusal::usage("--project is missing").hinted("name the project in the store: --project shop"));
+        return Err(
+            Refusal::usage("--project is missing").hinted("name the project in the store: --project shop")
+        );
     };
     let request = JoinRequest {
         store,

@@ -69,10 +69,7 @@ async fn watch(nodes: &Nodes, ui: &Ui) -> Result<Exit, Refusal> {
 fn draw(nodes: &[NodeDocument]) -> String {
     let now = clock::now();
     let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node, now)).collect();
-    table(
-        &["NODE", "STATE", "SLOTS", "RUNNING", "ROLES", "LABELS", "AGENTS", "VERSION", "LAST BEAT"],
-        &rows,
-    )
+    table(&["NODE", "STATE", "SLOTS", "RUNNING", "ROLES", "LABELS", "AGENTS", "VERSION", "LAST BEAT"], &rows)
 }
 
 fn row(node: &NodeDocument, now: regatta_core::time::Timestamp) -> Vec<String> {

@@ -90,8 +90,7 @@ pub(crate) struct KillArgs {
 
 impl KillArgs {
     pub(super) async fn run(self, nodes: &Nodes, ui: &Ui) -> Result<Exit, Refusal> {
-        let request =
-            KillRequest { nodes: self.which.selection(), confirmed: self.yes, is_gone: self.gone };
+        let request = KillRequest { nodes: self.which.selection(), confirmed: self.yes, is_gone: self.gone };
         if (self.yes || self.gone) && !ui.quiet && !ui.json {
             let patience = nodes.kill_patience(&request).await?;
             if !patience.is_zero() {

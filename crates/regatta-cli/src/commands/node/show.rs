@@ -33,7 +33,8 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
     };
     line("node", node.name.clone());
     line("id", node.id.clone());
-    let beat = node.last_beat.map_or_else(String::new, |at| format!(" (last beat {})", ago(at, clock::now())));
+    let beat =
+        node.last_beat.map_or_else(String::new, |at| format!(" (last beat {})", ago(at, clock::now())));
     line("state", format!("{}{beat}", node.state));
     if let Some(order) = &node.order {
         let what = match order.duty {
@@ -55,10 +56,16 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
     };
     line("agents", node.agents.iter().map(agent).collect::<Vec<_>>().join(", "));
     line("profiles", node.profiles.join(", "));
-    line("machine", format!("{}/{}, {}, {} GiB", node.os, node.arch, counted(node.cpus, "cpu"), node.memory_gb));
+    line(
+        "machine",
+        format!("{}/{}, {}, {} GiB", node.os, node.arch, counted(node.cpus, "cpu"), node.memory_gb),
+    );
     line("version", node.version.clone());
     for engine in &node.engines {
-        line("engine", format!("{}, process {}, {}", engine.what, engine.pid, counted(engine.running, "task")));
+        line(
+            "engine",
+            format!("{}, process {}, {}", engine.what, engine.pid, counted(engine.running, "task")),
+        );
     }
     Ok(Exit::Ok)
 }

@@ -52,7 +52,6 @@ fn every_key_reaches_its_place() {
         env: [("B".into(), "x".into())].into(),
         requires: Vec::new(),
         bounds: crate::bounds::Bounds::default(),
-        requires: Vec::new(),
     };
     assert_eq!(config.defaults, expected);
     let lane = Lane {
