@@ -83,7 +83,8 @@ impl Ensemble {
 
     /// The hosts and ports for clients, separated by commas.
     pub fn hosts(&self) -> String {
-        let hosts: Vec<String> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        let hosts: Vec<String> =
+            self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         hosts.join(",")
     }
 
@@ -140,13 +141,8 @@ impl Member {
             }
             let _reaped = shell.wait();
         });
-        let member = Self {
-            directory,
-            port,
-            shell: Mutex::new(stdin),
-            pids: Mutex::new(pids),
-            pid: Mutex::default(),
-        };
+        let member =
+            Self { directory, port, shell: Mutex::new(stdin), pids: Mutex::new(pids), pid: Mutex::default() };
         member.learn_pid();
         member
     }
@@ -172,7 +168,12 @@ impl Member {
         let started = Instant::now();
         while self.mode().is_none() {
             let log = || std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
-            assert!(started.elapsed() < START, "ZooKeeper did not start in {}: {}", self.directory.display(), log());
+            assert!(
+                started.elapsed() < START,
+                "ZooKeeper did not start in {}: {}",
+                self.directory.display(),
+                log()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -87,8 +87,7 @@ fn the_example_session_works_on_three_servers_of_zookeeper() {
 }
 
 fn the_example_session(world: &World) {
-    let (mut tom, mut jerry, mut bob) =
-        (Terminal::open(world), Terminal::open(world), Terminal::open(world));
+    let (mut tom, mut jerry, mut bob) = (Terminal::open(world), Terminal::open(world), Terminal::open(world));
     let ready = tom.types("claude-orchestrator setup --leader --name Tom");
     assert_eq!((ready["name"].as_str(), ready["role"].as_str()), (Some("Tom"), Some("leader")));
     let templates = std::path::Path::new(ready["templates"].as_str().unwrap());

@@ -54,7 +54,8 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
     }
     if !is_store(&config.store) {
         let message = format!("`store` must be sqlite or an address, found {:?}", config.store);
-        let hint = "sqlite, sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST,HOST/CHROOT".to_owned();
+        let hint =
+            "sqlite, sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST,HOST/CHROOT".to_owned();
         found.push(("store", Finding::new(message, Some(hint))));
     } else if config.origin("store") == Origin::File && has_password(&config.store) {
         let message = "`store` has a password, and this file is committed".to_owned();

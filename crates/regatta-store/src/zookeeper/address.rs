@@ -74,12 +74,14 @@ impl Address {
         let unusable = |why: &str| {
             StoreError::Invalid(format!("the file {} with the store's password {why}", path.display()))
         };
-        let text = std::fs::read_to_string(path).map_err(|error| unusable(&format!("cannot be read: {error}")))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| unusable(&format!("cannot be read: {error}")))?;
         if is_open_to_others(path) {
             return Err(unusable("can be read by other users; run chmod 600 on it"));
         }
         let line = text.trim_end_matches(['\n', '\r']);
-        let is_pair = line.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty());
+        let is_pair =
+            line.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty());
         if !is_pair || line.contains('\n') {
             return Err(unusable("has to contain one line, USER:PASSWORD"));
         }

@@ -19,8 +19,8 @@ use zookeeper_client::Stat;
 
 use super::paths;
 use crate::rules::record::{
-    Account, Delivery, Deps, Folded, Holding, Kept, Key, Number, Pass, QueuedPrompt, Record, Registered, Said, Session,
-    Spec, Starts, StoredAttempt, StoredCar, StoredMessage, Task, not_of_its_kind,
+    Account, Delivery, Deps, Folded, Holding, Kept, Key, Number, Pass, QueuedPrompt, Record, Registered,
+    Said, Session, Spec, Starts, StoredAttempt, StoredCar, StoredMessage, Task, not_of_its_kind,
 };
 use crate::stored::{from_json, state_of, to_json, unreadable};
 use crate::{ContextEntry, Document, MessageKind, NodeInfo, Posted, RequestId, Result, SessionId};
@@ -390,7 +390,8 @@ pub(super) fn decode(key: &Key, text: &str, stat: &Stat) -> Result<Record> {
         }
         Key::Deps(_) => Deps { parents: parents(text)? }.record(),
         Key::Attempt(..) => {
-            StoredAttempt { attempt: from_json("the record of an attempt", text)?, body: text.to_owned() }.record()
+            StoredAttempt { attempt: from_json("the record of an attempt", text)?, body: text.to_owned() }
+                .record()
         }
         Key::Report(..) => said(text)?.record(),
         Key::Prompt(..) => prompt(text)?.record(),
@@ -490,7 +491,11 @@ mod tests {
     #[test]
     fn a_state_of_a_newer_version_stays_until_it_is_changed() {
         let new = crate::NewTask {
-            spec: regatta_core::spec::TaskSpec::plain(regatta_core::id::TaskId::parse("t").unwrap(), "sh", "x"),
+            spec: regatta_core::spec::TaskSpec::plain(
+                regatta_core::id::TaskId::parse("t").unwrap(),
+                "sh",
+                "x",
+            ),
             queue: "main".into(),
             if_present: crate::IfPresent::Refuse,
         };

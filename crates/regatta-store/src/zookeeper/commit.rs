@@ -12,8 +12,8 @@ use zookeeper_client::{Client, CreateMode, Error};
 use super::bell::News;
 use super::codec::{self, Blob, Newer};
 use super::failure::{failed, is_stale};
-use super::link::Link;
 use super::gate::{ABSENT, Fate, PRESENT};
+use super::link::Link;
 use super::look::{Ask, Trouble};
 use super::ops::{self, ANY, Kind, Op, Outcome};
 use super::paths::{self, GATE};
@@ -289,7 +289,9 @@ impl Work {
             Some(record) => {
                 self.directories.extend(directory_of(key));
                 let mut text = match (newer, before, record) {
-                    (Some(newer), Some(Record::Task(before)), Record::Task(task)) => newer.task_text(before, task)?,
+                    (Some(newer), Some(Record::Task(before)), Record::Task(task)) => {
+                        newer.task_text(before, task)?
+                    }
                     _ => codec::encode(record)?,
                 };
                 if let Some(blob) = Blob::of(&path, &text) {
@@ -335,7 +337,8 @@ impl Work {
             }
             (Key::Session(id), before, Some(Record::Session(session))) => {
                 let was = matches!(before, Some(Record::Session(before)) if before.ended.is_none());
-                let entry = |is_open: bool| is_open.then(|| entries::of_session(id)).into_iter().collect::<Vec<_>>();
+                let entry =
+                    |is_open: bool| is_open.then(|| entries::of_session(id)).into_iter().collect::<Vec<_>>();
                 self.replace(&entry(was), entry(session.ended.is_none()));
             }
             (Key::Spec(task), before, Some(Record::Spec(spec))) => {
@@ -390,7 +393,9 @@ impl Work {
                 self.replace(&entry(before), entry(after));
             }
             // Its directory says which change of any key was the last.
-            (Key::Context(_), _, Some(Record::Context(_))) => self.entries.push(Op::set(paths::CONTEXT, "", ANY)),
+            (Key::Context(_), _, Some(Record::Context(_))) => {
+                self.entries.push(Op::set(paths::CONTEXT, "", ANY))
+            }
             (key, _, after) => {
                 if let Some(record) = after
                     && !fits(key, record)
@@ -411,7 +416,8 @@ impl Work {
     }
 
     fn event(&mut self, event: &NewEvent) -> Result<()> {
-        let body: &RawValue = serde_json::from_str(&event.body).map_err(|error| unreadable("an event", error))?;
+        let body: &RawValue =
+            serde_json::from_str(&event.body).map_err(|error| unreadable("an event", error))?;
         let task = event.task.as_ref().map(|(_, id)| id.as_str());
         let mut text = to_json(&EventText { at: event.at.millis(), task, attempt: event.attempt, body });
         // Its number is not known yet, so its pieces get a name that nothing else has.

@@ -170,7 +170,8 @@ async fn correspondence(look: &Look<'_>, after: u64, limit: usize) -> Seeing<Vec
             found.push((id, codec::message(&text)?));
         }
     }
-    let asks: Vec<Ask> = found.iter().map(|(_, message)| ask(&Key::Posted(message.request.clone()))).collect();
+    let asks: Vec<Ask> =
+        found.iter().map(|(_, message)| ask(&Key::Posted(message.request.clone()))).collect();
     let (mut copies, mut asks_of_copies) = (Vec::new(), Vec::new());
     for ((id, stored), answer) in found.iter().zip(look.read(&asks).await?) {
         let Some((text, _)) = answer.data() else { continue };

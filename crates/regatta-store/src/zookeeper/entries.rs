@@ -116,7 +116,8 @@ pub(super) fn read_children(names: &[String]) -> Vec<Folded> {
 
 /// The numbers of the attempts (`a`) or prompts (`p`) in the names below a task, in order.
 pub(super) fn read_numbers(names: &[String], letter: char) -> Vec<u32> {
-    let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix(letter)?.parse().ok()).collect();
+    let mut numbers: Vec<u32> =
+        names.iter().filter_map(|name| name.strip_prefix(letter)?.parse().ok()).collect();
     numbers.sort_unstable();
     numbers
 }

@@ -56,7 +56,8 @@ pub(super) async fn after(
             let Some((text, _)) = answer.data() else { return Ok(events) };
             let event = event(next, &text)?;
             next += 1;
-            let is_wanted = task.is_none_or(|task| event.task.as_ref().is_some_and(|of| of.folded() == task.folded()));
+            let is_wanted =
+                task.is_none_or(|task| event.task.as_ref().is_some_and(|of| of.folded() == task.folded()));
             if is_wanted && events.len() < limit {
                 events.push(event);
             }

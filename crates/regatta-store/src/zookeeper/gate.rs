@@ -42,7 +42,8 @@ impl Link {
     /// there.
     pub(super) async fn carry_out_long(&self, expected: Vec<(String, i32)>, work: Vec<Op>) -> Result<Fate> {
         let client = self.client().await?;
-        let expected: Vec<Op> = expected.into_iter().map(|(path, version)| Op::check(path, version)).collect();
+        let expected: Vec<Op> =
+            expected.into_iter().map(|(path, version)| Op::check(path, version)).collect();
         let mut parts = parted(expected, &self.address.chroot);
         parts.extend(parted(work, &self.address.chroot));
         let plan = format!("{PLANS}/{}", random_hex());
@@ -107,7 +108,9 @@ impl Link {
                 Err(Error::NoNode) => {
                     let (again, now) = client.get_data(GATE).await.map_err(failed)?;
                     if again == text.as_bytes() && now.version == stat.version {
-                        return Err(StoreError::Corrupt(format!("part {next} of the long plan {plan} is missing")));
+                        return Err(StoreError::Corrupt(format!(
+                            "part {next} of the long plan {plan} is missing"
+                        )));
                     }
                     continue;
                 }

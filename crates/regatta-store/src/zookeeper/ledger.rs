@@ -93,8 +93,10 @@ impl Reading {
             }
         }
         self.fetch(look, keys, Vec::new()).await?;
-        let sets: Vec<&SetKey> =
-            wants.iter().filter_map(|want| if let Want::Set(set) = want { Some(set) } else { None }).collect();
+        let sets: Vec<&SetKey> = wants
+            .iter()
+            .filter_map(|want| if let Want::Set(set) = want { Some(set) } else { None })
+            .collect();
         if sets.iter().any(|set| matches!(set, SetKey::Crew | SetKey::MemberOf(_))) {
             let members = self.records.values().filter_map(|(_, record)| Registered::of(record.as_ref()?));
             let sessions = members.map(|member| Key::Session(member.session.clone())).collect();
@@ -114,16 +116,23 @@ impl Reading {
                 _ => {}
             }
         }
-        let records = self.records.into_iter().map(|(key, (version, record))| Seen::Record(key, version, record));
+        let records =
+            self.records.into_iter().map(|(key, (version, record))| Seen::Record(key, version, record));
         Ok(records.chain(self.sets).collect())
     }
 
     /// Reads records and names that were not read yet, records first.
-    async fn fetch(&mut self, look: &Look<'_>, mut keys: Vec<Key>, mut directories: Vec<String>) -> Seeing<()> {
+    async fn fetch(
+        &mut self,
+        look: &Look<'_>,
+        mut keys: Vec<Key>,
+        mut directories: Vec<String>,
+    ) -> Seeing<()> {
         let mut known = HashSet::new();
         keys.retain(|key| !self.records.contains_key(key) && known.insert(key.clone()));
         let mut known = HashSet::new();
-        directories.retain(|directory| !self.names.contains_key(directory) && known.insert(directory.clone()));
+        directories
+            .retain(|directory| !self.names.contains_key(directory) && known.insert(directory.clone()));
         let mut asks: Vec<Ask> = keys.iter().map(|key| Ask::Data(paths::record(key))).collect();
         asks.extend(directories.iter().cloned().map(Ask::Names));
         let mut answers = look.read(&asks).await?.into_iter();
@@ -173,9 +182,12 @@ impl Reading {
     fn members(&self, set: &SetKey) -> Vec<Key> {
         let numbers = |task: &Folded, letter| entries::read_numbers(self.names(&paths::task(task)), letter);
         match set {
-            SetKey::HeldBy(session) => {
-                self.held().into_iter().filter(|(_, by)| by == session).map(|(task, _)| Key::Task(task)).collect()
-            }
+            SetKey::HeldBy(session) => self
+                .held()
+                .into_iter()
+                .filter(|(_, by)| by == session)
+                .map(|(task, _)| Key::Task(task))
+                .collect(),
             SetKey::Active => self.held().into_iter().map(|(task, _)| Key::Task(task)).collect(),
             SetKey::Children(task) => self.children(task).into_iter().map(Key::Task).collect(),
             SetKey::PromptsOf(task) => {
@@ -253,7 +265,8 @@ impl Reading {
         let mut level = vec![Arc::clone(task)];
         while !level.is_empty() {
             level.retain(|task| done.insert(Arc::clone(task)));
-            let keys = level.iter().flat_map(|task| [Key::Task(Arc::clone(task)), Key::Deps(Arc::clone(task))]);
+            let keys =
+                level.iter().flat_map(|task| [Key::Task(Arc::clone(task)), Key::Deps(Arc::clone(task))]);
             self.fetch(look, keys.collect(), Vec::new()).await?;
             level = level.iter().flat_map(|task| self.parents(&Key::Deps(Arc::clone(task)))).collect();
         }

@@ -86,7 +86,9 @@ impl Link {
 
     async fn connect(&self) -> Result<Client> {
         let away = |error: Error| match failed(error) {
-            StoreError::Unavailable(why) => StoreError::Unavailable(format!("{}: {why}", self.address.shown())),
+            StoreError::Unavailable(why) => {
+                StoreError::Unavailable(format!("{}: {why}", self.address.shown()))
+            }
             other => other,
         };
         let mut connector = Client::connector()
@@ -146,7 +148,8 @@ impl Link {
         };
         let options = CreateMode::Persistent.with_acls(self.acls());
         // All are sent at once, and carried out in this order.
-        let answers: Vec<_> = missing.iter().map(|directory| client.create(directory, b"", &options)).collect();
+        let answers: Vec<_> =
+            missing.iter().map(|directory| client.create(directory, b"", &options)).collect();
         for answer in answers {
             match answer.await {
                 Ok(_) | Err(Error::NodeExists) => {}

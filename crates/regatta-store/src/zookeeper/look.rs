@@ -159,8 +159,10 @@ impl Look<'_> {
             return false;
         }
         self.link.saw_gate(stat.version);
-        let first =
-            self.gate.compare_exchange(UNREAD, stat.version, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|it| it);
+        let first = self
+            .gate
+            .compare_exchange(UNREAD, stat.version, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|it| it);
         first == UNREAD || first == stat.version
     }
 

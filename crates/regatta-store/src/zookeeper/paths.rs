@@ -23,8 +23,30 @@ pub(super) const CONTEXT: &str = "/context";
 
 /// The directories of a store.
 pub(super) const DIRECTORIES: [&str; 25] = [
-    EVENTS, PLANS, BLOBS, BELL, QUEUES, HELD, OPEN, MEMBERS, ACCOUNTS, SPENT, CONTEXT, "/sessions", "/beats", "/holds",
-    "/roles", "/t", "/cars", "/passes", "/profiles", "/messages", "/inbox", "/documents", "/requests", "/posted",
+    EVENTS,
+    PLANS,
+    BLOBS,
+    BELL,
+    QUEUES,
+    HELD,
+    OPEN,
+    MEMBERS,
+    ACCOUNTS,
+    SPENT,
+    CONTEXT,
+    "/sessions",
+    "/beats",
+    "/holds",
+    "/roles",
+    "/t",
+    "/cars",
+    "/passes",
+    "/profiles",
+    "/messages",
+    "/inbox",
+    "/documents",
+    "/requests",
+    "/posted",
     "/written",
 ];
 
@@ -134,7 +156,11 @@ pub(super) fn record(key: &Key) -> String {
         Key::Context(key) => format!("{CONTEXT}/{}", name(key)),
         Key::Document(kind, id) => format!("{}/{}", documents(kind), name(id)),
         Key::Request(request, kind, task) => {
-            format!("/requests/{}~{kind}~{}", name(&request.0), task.as_deref().map_or_else(String::new, name))
+            format!(
+                "/requests/{}~{kind}~{}",
+                name(&request.0),
+                task.as_deref().map_or_else(String::new, name)
+            )
         }
         Key::Posted(request) => format!("/posted/{}", name(&request.0)),
         Key::Written(request) => format!("/written/{}", name(&request.0)),

@@ -18,7 +18,8 @@ pub(super) async fn ready(
 ) -> Seeing<Vec<Ready>> {
     let names = look.names(&entries::ready(queue)).await?;
     let is_later = |key: &ReadyKey| {
-        after.is_none_or(|after| (-i64::from(key.priority), key.seq) > (-i64::from(after.priority), after.seq))
+        after
+            .is_none_or(|after| (-i64::from(key.priority), key.seq) > (-i64::from(after.priority), after.seq))
     };
     let found = names.iter().filter_map(|name| entries::read_ready(name)).filter(|(key, _)| is_later(key));
     let found: Vec<_> = found.take(limit).collect();

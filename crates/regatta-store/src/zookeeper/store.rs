@@ -253,7 +253,8 @@ impl Store for ZookeeperStore {
 async fn accounts(look: &Look<'_>) -> Seeing<Vec<AccountRecord>> {
     let names = look.names(ACCOUNTS).await?;
     let keys: Vec<AccountKey> = names.iter().filter_map(|name| ledger::account(name)).collect();
-    let asks: Vec<Ask> = keys.iter().map(|key| Ask::Data(paths::record(&Key::Account(key.clone())))).collect();
+    let asks: Vec<Ask> =
+        keys.iter().map(|key| Ask::Data(paths::record(&Key::Account(key.clone())))).collect();
     let mut accounts = Vec::new();
     for (key, answer) in keys.into_iter().zip(look.read(&asks).await?) {
         let Some((text, _)) = answer.data() else { continue };

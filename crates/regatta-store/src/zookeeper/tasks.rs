@@ -181,7 +181,10 @@ async fn state_directories(
             let directory = |state: &StateName| (state.to_string(), entries::in_state(queue, state.as_str()));
             states.iter().map(directory).collect::<Vec<_>>()
         };
-        return Ok(queues.chunks(QUEUES_AT_ONCE).map(|queues| queues.iter().flat_map(of).collect()).collect());
+        return Ok(queues
+            .chunks(QUEUES_AT_ONCE)
+            .map(|queues| queues.iter().flat_map(of).collect())
+            .collect());
     }
     // Including states that only a newer version knows.
     let asks: Vec<Ask> = queues.iter().map(|queue| Ask::Names(entries::states(queue))).collect();
@@ -192,7 +195,11 @@ async fn state_directories(
         }
         let states = answer.names().into_iter().map(|name| paths::text(&name));
         if let Some(part) = directories.last_mut() {
-            part.extend(states.map(|state| (entries::in_state(queue, &state), state)).map(|(path, state)| (state, path)));
+            part.extend(
+                states
+                    .map(|state| (entries::in_state(queue, &state), state))
+                    .map(|(path, state)| (state, path)),
+            );
         }
     }
     Ok(directories)
@@ -254,7 +261,8 @@ async fn records(look: &Look<'_>, found: Vec<(Folded, Task)>) -> Seeing<Vec<Task
 /// The specs of tasks that exist.
 pub(super) async fn specs(look: &Look<'_>, names: impl Iterator<Item = &Folded>) -> Seeing<Vec<TaskSpec>> {
     let names: Vec<&Folded> = names.collect();
-    let asks: Vec<Ask> = names.iter().map(|name| Ask::Data(paths::record(&Key::Spec(Arc::clone(name))))).collect();
+    let asks: Vec<Ask> =
+        names.iter().map(|name| Ask::Data(paths::record(&Key::Spec(Arc::clone(name))))).collect();
     let mut specs = Vec::with_capacity(names.len());
     for (name, answer) in names.iter().zip(look.read(&asks).await?) {
         let Some((text, _)) = answer.data() else {
@@ -267,7 +275,8 @@ pub(super) async fn specs(look: &Look<'_>, names: impl Iterator<Item = &Folded>)
 
 /// For each task, the dependencies that are not met.
 async fn waiting_on(look: &Look<'_>, found: &[(Folded, Task)]) -> Seeing<Vec<Vec<TaskId>>> {
-    let waiting: Vec<&Folded> = found.iter().filter(|(_, task)| task.unmet > 0).map(|(name, _)| name).collect();
+    let waiting: Vec<&Folded> =
+        found.iter().filter(|(_, task)| task.unmet > 0).map(|(name, _)| name).collect();
     let asks: Vec<Ask> =
         waiting.iter().map(|name| Ask::Data(paths::record(&Key::Deps(Arc::clone(name))))).collect();
     let mut parents: HashMap<&Folded, Vec<Folded>> = HashMap::new();
@@ -384,7 +393,8 @@ pub(super) async fn claims_of(look: &Look<'_>, session: &SessionId) -> Seeing<Ve
     found.retain(|(_, task)| task.session.as_ref() == Some(session));
     found.sort_by_key(|(_, task)| task.seq);
     let specs = specs(look, found.iter().map(|(name, _)| name)).await?;
-    let prompts = prompts_of(look, &found.iter().map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>()).await?;
+    let prompts =
+        prompts_of(look, &found.iter().map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>()).await?;
     let mut claims = Vec::new();
     for (((_, task), spec), prompts) in found.iter().zip(specs).zip(prompts) {
         let taken = prompts.into_iter().flatten().find(|prompt| prompt.state == PromptState::Taken);

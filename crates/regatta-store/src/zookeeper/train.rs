@@ -49,7 +49,11 @@ pub(super) async fn cars(look: &Look<'_>, target: &str) -> Seeing<Vec<Car>> {
 
 /// Trees that passed a gate, newest first.
 pub(super) async fn passes(look: &Look<'_>, gate: &str) -> Seeing<Vec<Oid>> {
-    Ok(in_order(look, gate).await?.into_iter().filter_map(|name| Oid::parse(&paths::text(&name)).ok()).collect())
+    Ok(in_order(look, gate)
+        .await?
+        .into_iter()
+        .filter_map(|name| Oid::parse(&paths::text(&name)).ok())
+        .collect())
 }
 
 async fn in_order(look: &Look<'_>, gate: &str) -> Seeing<Vec<String>> {

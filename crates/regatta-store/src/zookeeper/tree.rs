@@ -1,10 +1,10 @@
 //! The nodes that every store has.
 
+use super::bell;
 use super::failure::failed;
 use super::link::Link;
 use super::ops::{self, Op, Outcome};
 use super::paths::{DIRECTORIES, GATE, SCHEMA};
-use super::bell;
 use crate::{Result, StoreError};
 
 /// The version of the layout.

@@ -10,9 +10,7 @@ use regatta_store::conformance::Fixture;
 use regatta_store::conformance::node::{Node, at, id, task};
 use regatta_store::faulty::Faulty;
 use regatta_store::zookeeper::ZookeeperStore;
-use regatta_store::{
-    DocumentWrite, NewTask, Operation, RequestId, Result, Store, StoreError, TaskQuery,
-};
+use regatta_store::{DocumentWrite, NewTask, Operation, RequestId, Result, Store, StoreError, TaskQuery};
 use regatta_testkit::zookeeper::Ensemble;
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -173,7 +171,10 @@ async fn nobody_sees_half_of_a_long_plan() {
     let seen = tokio::time::timeout(Duration::from_secs(30), reading).await.unwrap().unwrap();
     let whole = |n: u64| n == 0 || n == COUNT as u64;
     for (count, events, listed) in seen {
-        assert!(whole(count) && whole(events % (2 * COUNT as u64)) && whole(listed as u64), "{count} {events} {listed}");
+        assert!(
+            whole(count) && whole(events % (2 * COUNT as u64)) && whole(listed as u64),
+            "{count} {events} {listed}"
+        );
     }
 }
 
@@ -253,7 +254,8 @@ async fn many_processes_may_create_the_store_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_a_store_is_refused() {
     let ensemble = Ensemble::shared();
-    let refused = async |url: String| regatta_store::open(&url).await.map(|store| store.describe()).unwrap_err();
+    let refused =
+        async |url: String| regatta_store::open(&url).await.map(|store| store.describe()).unwrap_err();
     let away = refused("zk://127.0.0.1:1/x".into()).await;
     assert!(matches!(&away, StoreError::Unavailable(why) if why.contains("127.0.0.1:1")), "{away:?}");
     let far = refused("zk://zoo.example/x".into()).await;
@@ -285,6 +287,9 @@ async fn a_store_with_a_password_is_closed_to_others() {
     assert_eq!(ours.describe(), url);
     for other in [String::new(), file("theirs", "me:guess\n")] {
         let refused = regatta_store::open(&format!("{url}{other}")).await.map(|store| store.describe());
-        assert!(matches!(&refused, Err(StoreError::Refused(why)) if why.contains("auth_file")), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(StoreError::Refused(why)) if why.contains("auth_file")),
+            "{refused:?}"
+        );
     }
 }
