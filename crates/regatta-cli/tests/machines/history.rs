@@ -341,7 +341,23 @@ impl Drama {
     }
 
     fn break_something(&mut self) {
-        match self.dice.below(14) {
+        match self.dice.below(16) {
+            14 => {
+                let n = self.some_node();
+                let shims = shims(self.world(n));
+                if let Some(pid) = shims.get(self.dice.below(shims.len().max(1) as u64) as usize) {
+                    self.say(format!("a shim of n{} is killed", n + 1));
+                    signal(*pid, "KILL");
+                }
+            }
+            15 => {
+                let n = self.some_node();
+                // Its agents stay, and the next daemon adopts them.
+                if let Some(pid) = self.daemons[n].as_ref().map(Running::pid) {
+                    self.say(format!("the daemon of n{} is stopped by a user", n + 1));
+                    signal(pid, "TERM");
+                }
+            }
             0 => {
                 self.say("PostgreSQL is killed".into());
                 self.server.kill_and_restart();
@@ -497,6 +513,12 @@ impl Drama {
             history.found.extend(log.lines().filter_map(|line| Some(line.strip_prefix('+')?.to_owned())));
         }
     }
+}
+
+/// The live shims of a node.
+fn shims(world: &World) -> Vec<u32> {
+    let shims = world.processes().into_iter().filter(|process| process.contains(" shim "));
+    shims.filter_map(|process| process.split(' ').next()?.parse().ok()).collect()
 }
 
 /// Tasks that some daemon can still move.
