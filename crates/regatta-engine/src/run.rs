@@ -99,12 +99,12 @@ where
     ctx.repository.create_holds()?;
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let store = &ctx.services.store;
-    fleet::enter(ctx, &kind).await?;
-    let node = this_engine(kind.clone(), what, store.is_shared()).map_err(reading)?;
     // Tests of several nodes on one machine have a clone for each.
     if !(cfg!(debug_assertions) && std::env::var_os("REGATTA_TEST_ANY_HOME").is_some()) {
         home::require(ctx).await?;
     }
+    fleet::enter(ctx, &kind).await?;
+    let node = this_engine(kind.clone(), what, store.is_shared()).map_err(reading)?;
     let sent = clock::since_boot();
     if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
         if let StoreError::Busy(why) = &error {

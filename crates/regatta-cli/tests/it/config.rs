@@ -54,6 +54,7 @@ fn every_value_is_shown_with_its_origin() {
     defaults.sandbox               default  null
     defaults.mcp                   default  {}
     defaults.env                   default  {}
+    defaults.requires              default  []
     defaults.auto_commit           default  true
     lane.include                   default  []
     lane.link                      default  []
@@ -99,6 +100,7 @@ fn every_value_is_shown_with_its_origin() {
     sandbox.processes              default  4096
     sandbox.memory                 default  null
     limits.groups                  default  {}
+    limits.workers_total           default  null
     limits.stagger                 default  "none"
     limits.min_free_memory_gb      default  null
     limits.max_load                default  null
