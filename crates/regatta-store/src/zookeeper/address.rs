@@ -39,9 +39,12 @@ impl Address {
         let (mut auth_file, mut is_plain) = (None, false);
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
-                ("auth_file", path) if Path::new(path).is_absolute() => auth_file = Some(PathBuf::from(path)),
                 ("auth_file", path) => {
-                    return Err(invalid(&format!("has auth_file={path}; name the file by its whole path")));
+                    let file = crate::credentials::decoded(path).map(PathBuf::from);
+                    let whole = file.filter(|file| file.is_absolute());
+                    auth_file = Some(whole.ok_or_else(|| {
+                        invalid(&format!("has auth_file={path}; name the file by its whole path"))
+                    })?);
                 }
                 ("plain", "true") => is_plain = true,
                 ("plain", "false") => is_plain = false,

@@ -122,7 +122,7 @@ async fn short(
         return Ok(None);
     }
     match all.get(at) {
-        // A piece of a long value is gone: whoever has removed it has changed its record.
+        // A piece of a long value is gone: the process that removed it has changed its record.
         Some(op) if op.kind == Kind::Check => Ok(Some(Committed::Stale(work.any_key()))),
         op => Err(at_odds(op.map_or("", |op| &op.path), &error)),
     }
@@ -394,7 +394,7 @@ impl Work {
             }
             // Its directory says which change of any key was the last.
             (Key::Context(_), _, Some(Record::Context(_))) => {
-                self.entries.push(Op::set(paths::CONTEXT, "", ANY))
+                self.entries.push(Op::set(paths::CONTEXT, "", ANY));
             }
             (key, _, after) => {
                 if let Some(record) = after

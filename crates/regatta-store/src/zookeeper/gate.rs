@@ -3,8 +3,8 @@
 //! A long plan is written down in parts under a node of its own, first what it expects, then what it does. Then the gate
 //! is closed: its node names the plan and the next part. Every transaction checks that the gate is open, and every
 //! reader that it was open all the time, so nobody can see or change anything meanwhile. Each part that is carried out
-//! moves the gate by the same transaction, so no part is carried out twice, whoever does it: the plan's owner, or
-//! anyone who finds the gate closed. The last part opens the gate. So the plan happens whole, or not at all, also if its
+//! moves the gate by the same transaction, so no part is carried out twice, whether the plan's owner does it or
+//! another process that finds the gate closed. The last part opens the gate. So the plan happens whole, or not at all, also if its
 //! owner ends in the middle; and nobody waits for anybody who is away.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -104,7 +104,7 @@ impl Link {
             };
             let found = match client.get_data(&part(plan, next)).await {
                 Ok((found, _)) => String::from_utf8_lossy(&found).into_owned(),
-                // Finished and removed by somebody else.
+                // Finished and removed by another process.
                 Err(Error::NoNode) => {
                     let (again, now) = client.get_data(GATE).await.map_err(failed)?;
                     if again == text.as_bytes() && now.version == stat.version {
@@ -131,7 +131,7 @@ impl Link {
             }
             match ops::carry_out(&client, self.acls(), &step).await? {
                 Outcome::Done => {}
-                // Somebody else has done it.
+                // Another process has done it.
                 Outcome::Failed(0, error) if is_stale(&error) => {}
                 Outcome::Failed(n, error) => {
                     let path = step.get(n).map_or("", |op| &op.path);

@@ -60,7 +60,7 @@ impl Link {
         })
     }
 
-    /// The client, connected anew if its session has expired.
+    /// The client, connected again if its session has expired.
     pub(super) async fn client(&self) -> Result<Client> {
         let mut slot = self.client.lock().await;
         if let Some(client) = slot.as_ref().filter(|client| !client.state().is_terminated()) {

@@ -43,7 +43,7 @@ pub(super) async fn up(link: &Link) -> Result<()> {
         all.extend(DIRECTORIES.iter().map(|directory| Op::create(*directory, "")));
         all.extend(bell::common_nodes().into_iter().map(|node| Op::create(node, "")));
         match ops::carry_out(&client, link.acls(), &all).await? {
-            // Or somebody else was faster.
+            // Or another process was faster.
             Outcome::Done | Outcome::Failed(0, zookeeper_client::Error::NodeExists) => {}
             Outcome::Failed(_, error) => return Err(failed(error)),
         }
