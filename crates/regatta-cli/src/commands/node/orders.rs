@@ -101,7 +101,7 @@ impl KillArgs {
     }
 }
 
-/// Remove a node that will not come back. Refused while it has an open session.
+/// Remove a node that is gone for good. Refused while it has an open session.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
