@@ -178,7 +178,7 @@ impl Nodes {
         Ok(changes)
     }
 
-    /// Removes nodes that is gone for good. Refuses one with an open session.
+    /// Removes nodes that are gone for good. Refuses one with an open session.
     pub async fn forget(&self, nodes: &NodeSelection) -> Result<Vec<NodeChange>, Refusal> {
         let nodes = self.select(nodes).await?;
         if let Some(node) = nodes.iter().find(|node| !node.engines.is_empty()) {
