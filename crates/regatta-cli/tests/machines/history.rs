@@ -188,7 +188,7 @@ impl Drama {
                         Ok(news) if news.is_empty() => tokio::time::sleep(Duration::from_millis(50)).await,
                         Ok(news) => seen.extend(news),
                         Err(StoreError::Unavailable(_)) => {
-                            tokio::time::sleep(Duration::from_millis(50)).await
+                            tokio::time::sleep(Duration::from_millis(50)).await;
                         }
                         Err(error) => panic!("{error}"),
                     }
