@@ -80,7 +80,7 @@ pub(crate) async fn follow_hub(ctx: Arc<Context>) -> bool {
             }
             !ctx.memory.train.is_behind()
         }
-        // Whoever needs the hub reports that it is away.
+        // The step that needs the hub reports that it is away.
         Err(_) => false,
     }
 }

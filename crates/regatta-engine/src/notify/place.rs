@@ -110,7 +110,7 @@ impl SinkPlace {
 }
 
 impl Turn {
-    /// The term of a right that others may have had before. A lock has none: whoever waits for it reads the file.
+    /// The term of a right that others may have had before. A lock has none: a process that waits for it reads the file.
     pub(super) fn term(&self) -> Option<u64> {
         match self {
             Self::File { .. } => None,
