@@ -22,6 +22,8 @@ while :; do
     server=$!
     echo "PID $server"
     read -r again || break
+    # A line of a client's connection may look like one of a server that did not start: then it is alive.
+    kill -9 "$server" 2>/dev/null
     wait "$server"
 done
 kill -INT "$server"
