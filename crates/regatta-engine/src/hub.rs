@@ -57,6 +57,14 @@ impl Move {
     }
 }
 
+/// The result of fetching objects.
+#[derive(PartialEq, Eq)]
+enum Transfer {
+    Done,
+    /// Another fetch in this clone moved the same ref here first.
+    Overtaken,
+}
+
 impl Hub {
     /// What users call it. Contains no password.
     pub fn name(&self) -> &str {
@@ -125,7 +133,9 @@ impl Hub {
             if missing.is_empty() {
                 return Ok(there);
             }
-            self.transfer(missing.iter().map(|(name, _)| name.as_str()))?;
+            if self.transfer(missing.iter().map(|(name, _)| name.as_str()))? == Transfer::Overtaken {
+                continue;
+            }
             let wanted: Vec<Oid> = missing.iter().map(|(_, oid)| (*oid).clone()).collect();
             if !self.work.missing(&wanted)?.is_empty() {
                 // It moved in between.
@@ -140,7 +150,7 @@ impl Hub {
         Err(GitError::HubAway { hub: self.address.clone(), why: format!("{first} moves all the time") })
     }
 
-    fn transfer<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<(), GitError> {
+    fn transfer<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Transfer, GitError> {
         let flags = [
             "fetch",
             "--quiet",
@@ -161,7 +171,10 @@ impl Hub {
             None => name.to_owned(),
         };
         let command = command.args(["--", &self.address]).args(names.map(refspec));
-        self.reached(command.bytes()).map(drop)
+        match command.bytes() {
+            Err(GitError::Failed { stderr, .. }) if stderr.contains("cannot lock ref") => Ok(Transfer::Overtaken),
+            fetched => self.reached(fetched).map(|_| Transfer::Done),
+        }
     }
 
     /// Commits that are here with everything before them.

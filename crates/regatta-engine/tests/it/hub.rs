@@ -126,3 +126,25 @@ fn a_name_that_is_no_ref_is_never_passed_on() {
         assert!(it.hub.fetch(&[name]).is_err(), "{name}");
     }
 }
+
+#[test]
+fn two_fetches_at_once_do_not_get_in_each_others_way() {
+    const MAIN: &str = "refs/heads/main";
+    let it = Hubbed::new();
+    let mut last = None;
+    for n in 0..20 {
+        let next = it.commit(&format!("f{n}"));
+        let step = Move { name: MAIN.into(), from: last.replace(next.clone()), to: Some(next.clone()) };
+        assert_eq!(it.hub.push(&[step], false).unwrap(), Answer::Done);
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    let fetched = it.hub.fetch(&[MAIN]).unwrap_or_else(|error| panic!("move {n}: {error}"));
+                    assert_eq!(fetched[MAIN], next);
+                });
+            }
+        });
+    }
+}
