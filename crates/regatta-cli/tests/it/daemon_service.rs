@@ -12,10 +12,11 @@ use crate::REGATTA;
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// The words after `regatta` in the only line that begins so.
+/// The words after `regatta` in the lines that begin so, which are all the same.
 fn documented(beginning: &str) -> Vec<&'static str> {
-    let lines: Vec<&str> = OPERATIONS.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
-    let [line] = lines[..] else { panic!("{} lines begin with {beginning}", lines.len()) };
+    let mut lines: Vec<&str> = OPERATIONS.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
+    lines.dedup();
+    let [line] = lines[..] else { panic!("{} different lines begin with {beginning}", lines.len()) };
     line.split_whitespace().collect()
 }
 
