@@ -78,7 +78,7 @@ pub(crate) fn main() -> ExitCode {
     let called = std::env::args_os().next().map(PathBuf::from);
     let is_other_tool = called.as_deref().and_then(Path::file_name) == Some("claude-orchestrator".as_ref());
     cli.global.json |= is_other_tool && matches!(cli.command, Command::Status(_) | Command::Config(_));
-    cli.global.store = cli.global.store.take().or_else(|| ensemble(cli.global.zookeeper.as_deref()));
+    cli.global.store = cli.global.store.take().or_else(|| cli.global.zookeeper.as_deref().map(ensemble));
     let ui = Ui::new(&cli.global);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -97,17 +97,10 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// The store in the ZooKeeper servers that -z names, or `ZK_HOSTS`, as in claude-orchestrator. `REGATTA_STORE` is
-/// stronger than the variable.
-fn ensemble(flag: Option<&str>) -> Option<String> {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let hosts = match flag {
-        Some(hosts) => hosts.to_owned(),
-        None if set("REGATTA_STORE").is_some() => return None,
-        None => set("ZK_HOSTS")?,
-    };
-    let named = ["zookeeper://", "zk://"].iter().any(|scheme| hosts.starts_with(scheme));
-    Some(if named { hosts } else { format!("zookeeper://{hosts}") })
+/// The store in these ZooKeeper servers, as claude-orchestrator names them.
+pub(crate) fn ensemble(hosts: &str) -> String {
+    let is_address = ["zookeeper://", "zk://"].iter().any(|scheme| hosts.starts_with(scheme));
+    if is_address { hosts.to_owned() } else { format!("zookeeper://{hosts}") }
 }
 
 /// The commands of claude-orchestrator, by their own names. They are tried last, so that no help text and no suggestion

@@ -2,7 +2,7 @@
 
 pub(crate) use regatta_ops::project::*;
 
-use crate::cli::Global;
+use crate::cli::{Global, ensemble};
 
 impl Global {
     /// The project options among the global options.
@@ -11,6 +11,7 @@ impl Global {
             project: self.project.clone(),
             config: self.config.clone(),
             store: self.store.clone(),
+            otherwise: std::env::var("ZK_HOSTS").ok().filter(|hosts| !hosts.is_empty()).map(|hosts| ensemble(&hosts)),
             trust: self.trust,
         }
     }

@@ -73,6 +73,7 @@ fn begin(visit: &Visit) -> Result<(Call, ProjectOptions, Worker), Refusal> {
         project: Some(spec.project.clone()),
         config: spec.config.clone(),
         store: Some(spec.store.clone()),
+        otherwise: None,
         trust: false,
     };
     Ok((Call::parse(&visit.request)?, options, worker))

@@ -32,6 +32,8 @@ pub struct ProjectOptions {
     pub config: Option<PathBuf>,
     /// The store; by default the one in the configuration.
     pub store: Option<String>,
+    /// The store of a project whose settings name none, and that has none yet.
+    pub otherwise: Option<String>,
     /// Whether the caller trusts whatever the repository runs.
     pub trust: bool,
 }
@@ -373,10 +375,13 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
 }
 
 fn store_url(options: &ProjectOptions, config: &Config, repo: &Repo) -> String {
-    let wanted = options.store.clone().unwrap_or_else(|| config.store.clone());
+    let own = repo.state_dir.join("regatta.db");
+    let is_unset = config.origin("store") == config::Origin::Default && !own.exists();
+    let otherwise = options.otherwise.clone().filter(|_| is_unset);
+    let wanted = options.store.clone().or(otherwise).unwrap_or_else(|| config.store.clone());
     let plain = |path: &str| format!("sqlite:{}", normal(&repo.root.join(expand_home(path))).display());
     match wanted.as_str() {
-        "sqlite" => format!("sqlite:{}", repo.state_dir.join("regatta.db").display()),
+        "sqlite" => format!("sqlite:{}", own.display()),
         url if url.contains("://") => url.to_owned(),
         url => plain(url.strip_prefix("sqlite:").unwrap_or(url)),
     }

@@ -16,9 +16,9 @@ pub(crate) const STORIES: &[Story] = &[
 ];
 
 /// The time in milliseconds after which the agents of a silent engine end.
-const FENCE: u32 = 6000;
+const FENCE: u32 = 12_000;
 /// The time after which others may take its tasks.
-const LEASE: u64 = 9000;
+const LEASE: u64 = 18_000;
 /// An engine beats six times in a lease.
 const BEAT: u64 = LEASE / 6;
 /// What a shim takes to notice and to end its tree: it looks once a second, and gives two seconds of grace.

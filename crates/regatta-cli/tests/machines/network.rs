@@ -56,10 +56,19 @@ fn client(from: &Host, to: &Host, seconds: &str) -> Running {
     Running::start(command)
 }
 
-/// Asks once; whether an answer came in time.
+/// Asks once; whether an answer came, also on a busy machine.
 fn reaches(from: &Host, to: &Host) -> bool {
+    is_answered(from, to, 20)
+}
+
+/// Asks once; whether no answer came in a time that is long enough.
+fn misses(from: &Host, to: &Host) -> bool {
+    !is_answered(from, to, 2)
+}
+
+fn is_answered(from: &Host, to: &Host, seconds: u32) -> bool {
     let mut command = from.command("bash");
-    let script = format!("echo hello | timeout 2 bash -c '{CLIENT}' {} {PORT} 2", to.address);
+    let script = format!("echo hello | timeout {seconds} bash -c '{CLIENT}' {} {PORT} {seconds}", to.address);
     let output = command.args(["-c", &script]).stderr(Stdio::null()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).contains("answer hello")
 }
@@ -69,7 +78,7 @@ fn cut() {
     echo(net.store());
     assert!(reaches(net.node(1), net.store()) && reaches(net.node(2), net.store()));
     net.node(1).cut();
-    assert!(!reaches(net.node(1), net.store()));
+    assert!(misses(net.node(1), net.store()));
     assert!(reaches(net.node(2), net.store()), "the others have their own cable");
     net.node(1).heal();
     assert!(reaches(net.node(1), net.store()));
@@ -80,12 +89,12 @@ fn from_one() {
     echo(net.store());
     echo(net.hub());
     net.node(1).cut_from(net.store());
-    assert!(!reaches(net.node(1), net.store()));
+    assert!(misses(net.node(1), net.store()));
     assert!(reaches(net.node(1), net.hub()));
     net.node(1).heal();
     net.node(1).deaf(net.hub());
     assert!(reaches(net.node(1), net.store()));
-    assert!(!reaches(net.node(1), net.hub()));
+    assert!(misses(net.node(1), net.hub()));
 }
 
 fn refused() {
@@ -98,8 +107,8 @@ fn refused() {
     open.wait_line("connected");
     node.refuse(store, PORT);
     let started = Instant::now();
-    assert!(!reaches(node, store));
-    assert!(started.elapsed() < Duration::from_secs(2), "it was refused, not lost");
+    assert!(!is_answered(node, store, 60));
+    assert!(started.elapsed() < Duration::from_secs(50), "it was refused, not lost");
     node.heal();
     assert!(reaches(node, store));
     node.reset(store, PORT);

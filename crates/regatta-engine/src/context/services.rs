@@ -96,8 +96,9 @@ impl Services {
             .store_url
             .split_once("://")
             .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or(rest).contains('@'));
-        let has_password =
-            in_address || !regatta_store::credential_files(&self.store_url, |_| None).is_empty();
+        let by_name = self.store_url.contains("password=");
+        let by_file = !regatta_store::credential_files(&self.store_url, |_| None).is_empty();
+        let has_password = in_address || by_name || by_file;
         let is_address = |name: &str| matches!(name, "REGATTA_STORE" | "ROOKERY_DB");
         for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
             environment.set(name, value);

@@ -28,9 +28,10 @@ pub(super) fn find(config: &Config, variable: impl Fn(&str) -> Option<OsString>)
             _ => Err(unusable(&file, "its first line is empty")),
         };
     }
+    // As for other programs of PostgreSQL, a file that cannot be used is none: the server may need no password.
     let file = path("PGPASSFILE").or_else(|| Some(path("HOME")?.join(".pgpass")));
-    let Some(file) = file else { return Ok(None) };
-    Ok(private(&file)?.and_then(|text| matching(&text, config)))
+    let text = file.and_then(|file| private(&file).ok().flatten());
+    Ok(text.and_then(|text| matching(&text, config)))
 }
 
 /// The text of a file that nobody else can read; `None` if it does not exist.
@@ -156,5 +157,9 @@ mod tests {
         std::fs::write(dir.path().join(".pgpass"), "h:*:*:me:x\n").unwrap();
         std::fs::set_permissions(dir.path().join(".pgpass"), std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(find(&wanted, home).unwrap().as_deref(), Some("x"));
+        std::fs::set_permissions(dir.path().join(".pgpass"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(find(&wanted, home).unwrap(), None, "others can read it");
+        let off = |name: &str| (name == "PGPASSFILE").then(|| "/dev/null".into());
+        assert_eq!(find(&wanted, off).unwrap(), None);
     }
 }
