@@ -30,7 +30,7 @@ const SLACK: u64 = 1500;
 fn replaced(silence: impl Fn(&Fleet, &Running), back: impl Fn(&Fleet, &Running)) {
     let fleet = Fleet::new(2, FENCE, GATED);
     let one = fleet.node(1).daemon();
-    let work = seen(&fleet, 400, "echo done >done.txt");
+    let work = seen(&fleet, 900, "echo done >done.txt");
     let script = format!(
         "[ $REGATTA_ATTEMPT = 1 ] || {{ {}\nexit; }}\n{work}",
         seen(&fleet, 5, "echo done >done.txt")
@@ -86,7 +86,7 @@ fn vanished() {
 }
 
 fn same_name() {
-    let mut fleet = Fleet::new(2, 2000, GATED);
+    let mut fleet = Fleet::new(2, 4000, GATED);
     for (n, ahead) in [(0, "3600000"), (1, "0")] {
         let world = &mut fleet.nodes[n].world;
         let (clock, node) = (world.outside("clock"), world.outside("home/regatta/node.yaml"));
@@ -99,7 +99,7 @@ fn same_name() {
     let tasks: String = ["a", "b", "c"]
         .map(|id| {
             let keys = if id == "c" { "auto_land: true\ndeps: [a, b]" } else { "auto_land: true" };
-            task(id, keys, &seen(&fleet, 90, &format!("echo {id} >{id}.txt")))
+            task(id, keys, &seen(&fleet, 180, &format!("echo {id} >{id}.txt")))
         })
         .concat();
     let world = &fleet.node(1).world;
