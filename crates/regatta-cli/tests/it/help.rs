@@ -21,7 +21,6 @@ const COMMANDS: &[&str] = &[
     "add",
     "list",
     "status",
-    "store",
     "summary",
     "cost",
     "logs",
