@@ -64,7 +64,7 @@ pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Re
 async fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     let (all, away) = project.salvages().await?;
     if let Some(why) = away {
-        ui.note(&format!("work that other machines saved may be missing: {why}"));
+        ui.note(format!("work that other machines saved may be missing: {why}"));
     }
     if ui.json {
         ui.document(&all);
