@@ -50,6 +50,10 @@ impl Lanes {
         let copies = self.untracked_matching(includes)?;
         let links = includes.link.iter().map(|path| inside(path)).collect::<Result<Vec<_>, _>>()?;
         if copies.is_empty() && links.is_empty() {
+            // Known to be nothing, which is not the same as unknown.
+            if self.known_brought_in(&lane.task)?.is_none() {
+                self.save_brought_in(&lane.task, &BTreeSet::new())?;
+            }
             return Ok(done);
         }
         let tracked = self.tracked_in_base(lane)?;

@@ -63,6 +63,7 @@ impl Lanes {
     fn discard(&self, lane: &Lane) -> Result<(), GitError> {
         self.let_go(lane)?;
         self.forget_holders(&lane.task);
+        self.drop_brought_in(&lane.task);
         Ok(())
     }
 }

@@ -130,7 +130,7 @@ impl Lanes {
     /// Creates a lane, or finishes one whose first checkout never ended.
     pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
         let mut notes = Vec::new();
-        self.forget_brought_in(task);
+        self.forget_brought_in(task)?;
         if let Some(lane) = self.create_from_pool(task, reader.as_deref(), base, &mut notes)? {
             return self.finish(lane, reader, notes);
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Lanes;
 use super::pool::{Filled, SetUp};
-use crate::git::{GitError, Oid, Repo, absent_is_none, io, replace_file};
+use crate::git::{GitError, Oid, Repo, SALVAGE, absent_is_none, io, replace_file};
 
 /// Facts that must not be read back from a place the agent can write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,8 +120,20 @@ impl Lanes {
     }
 
     /// Forgets the brought-in paths. They outlive the lane until its work has landed, or a new lane is made: finished
-    /// work may land much later.
-    pub(super) fn forget_brought_in(&self, task: &TaskId) {
+    /// work may land much later. While saved work of the task exists they are kept: it may contain them, and is pushed
+    /// to the hub at any time.
+    pub(super) fn forget_brought_in(&self, task: &TaskId) -> Result<(), GitError> {
+        if !self.brought_in_path(task).exists() {
+            return Ok(());
+        }
+        if self.repo.refs_below(&format!("{SALVAGE}{task}/"))?.is_empty() {
+            self.drop_brought_in(task);
+        }
+        Ok(())
+    }
+
+    /// Removes the list of a checkout that never has saved work.
+    pub(super) fn drop_brought_in(&self, task: &TaskId) {
         fs::remove_file(self.brought_in_path(task)).ok();
     }
 
@@ -130,11 +142,17 @@ impl Lanes {
         self.load_brought_in(task)
     }
 
+    /// Paths that were brought into lanes of the task; `None` if that is not known.
+    pub(crate) fn known_brought_in(&self, task: &TaskId) -> Result<Option<BTreeSet<PathBuf>>, GitError> {
+        let path = self.brought_in_path(task);
+        let Some(bytes) = absent_is_none(fs::read(&path)).map_err(io("read", &path))? else { return Ok(None) };
+        let paths = bytes.split(|b| *b == 0).filter(|path| !path.is_empty());
+        Ok(Some(paths.map(|path| OsStr::from_bytes(path).into()).collect()))
+    }
+
     /// Paths copied or linked into the lane, which are never part of its work.
     pub(super) fn load_brought_in(&self, task: &TaskId) -> Result<BTreeSet<PathBuf>, GitError> {
-        let path = self.brought_in_path(task);
-        let bytes = absent_is_none(fs::read(&path)).map_err(io("read", &path))?.unwrap_or_default();
-        Ok(bytes.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
+        Ok(self.known_brought_in(task)?.unwrap_or_default())
     }
 
     pub(super) fn save_brought_in(&self, task: &TaskId, paths: &BTreeSet<PathBuf>) -> Result<(), GitError> {

@@ -98,7 +98,7 @@ impl Lanes {
         failpoint::reach("lane-saved");
         self.let_go(&lane)?;
         if mode == RetireMode::Landed {
-            self.forget_brought_in(task);
+            self.forget_brought_in(task)?;
         }
         Ok(Retired::Removed { salvaged })
     }

@@ -60,11 +60,8 @@ pub(crate) fn send(ctx: &Context, hub: &Hub) -> Result<Vec<StaysHere>, GitError>
         if sent.get(&names::here(&there)) == Some(&oid) {
             continue;
         }
-        match private_in(ctx, &task, &oid)? {
-            Some(path) => {
-                let why = format!("it has {path}, which was copied into the lane");
-                stays.push(StaysHere { name, why });
-            }
+        match reason_to_stay(ctx, &task, &oid)? {
+            Some(why) => stays.push(StaysHere { name, why }),
             None => moves.push(Move::create(there, oid)),
         }
     }
@@ -111,9 +108,11 @@ fn parts(name: &str) -> Option<(TaskId, u64)> {
     Some((TaskId::parse(task).ok()?, n.parse().ok()?))
 }
 
-/// A copied file that the saved work has.
-fn private_in(ctx: &Context, task: &TaskId, oid: &Oid) -> Result<Option<String>, GitError> {
-    let private = ctx.repository.lanes.brought_in(task)?;
+/// Why saved work must not leave this clone: it has a file that was copied into the lane, or may have one.
+fn reason_to_stay(ctx: &Context, task: &TaskId, oid: &Oid) -> Result<Option<String>, GitError> {
+    let Some(private) = ctx.repository.lanes.known_brought_in(task)? else {
+        return Ok(Some("it is not known which files were copied into the lane".to_owned()));
+    };
     if private.is_empty() {
         return Ok(None);
     }
@@ -122,7 +121,8 @@ fn private_in(ctx: &Context, task: &TaskId, oid: &Oid) -> Result<Option<String>,
     for name in [names::here(&branch), branch] {
         known.extend(ctx.repository.repo.read_ref(&name)?);
     }
-    first_of(ctx.repository.work.bare(), &private, &known.iter().collect::<Vec<_>>(), oid)
+    let path = first_of(ctx.repository.work.bare(), &private, &known.iter().collect::<Vec<_>>(), oid)?;
+    Ok(path.map(|path| format!("it has {path}, which was copied into the lane")))
 }
 
 /// Fetches what other clones have saved, of one task or of all.
