@@ -90,7 +90,7 @@ pub(crate) async fn finish(ctx: &Arc<Context>, hub: &Hub) {
     ctx.say(format!("saved work is not all at the hub; the next engine here pushes it: {failed}"));
 }
 
-/// Deletes the refs of work and checkpoints of tasks that have landed or were cancelled, in one push.
+/// Deletes the refs of work and checkpoints of tasks that have landed, in one push.
 pub(crate) async fn prune(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineError> {
     let at_hub = hub.clone();
     let refs = ctx
@@ -120,7 +120,7 @@ pub(crate) async fn prune(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineErr
     Ok(())
 }
 
-/// Releases what this clone has fetched of tasks that have landed or were cancelled.
+/// Releases what this clone has fetched of tasks that have landed.
 async fn forget(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineError> {
     let held = ctx
         .blocking(|ctx| {
@@ -156,7 +156,7 @@ async fn over(ctx: &Arc<Context>, refs: BTreeMap<String, Oid>) -> Result<Vec<(St
         let Some(record) = records.get(&task) else { continue };
         let until = match &record.state {
             TaskState::Landed { attempt, .. } => *attempt,
-            TaskState::Cancelled { .. } => record.attempts,
+            // A cancelled task may be retried, and others may be built on what it has done.
             _ => continue,
         };
         let is_over = |name: &str| attempt_in(name).is_some_and(|n| n <= until);
