@@ -62,8 +62,13 @@ pub(crate) async fn require(ctx: &Context) -> Result<(), EngineError> {
             None => 0,
             Some(document) => match serde_json::from_str::<Home>(&document.body) {
                 Ok(home) if home.hub.is_some() && here.hub.is_some() => return Ok(()),
-                // From now on work travels.
-                Ok(_) if here.hub.is_some() => document.version,
+                // From now on work travels. What an engine without a hub does now would not.
+                Ok(home) if here.hub.is_some() => match at_work_elsewhere(store.as_ref()).await? {
+                    Some(node) if !home.is_same(&here) => {
+                        return Err(EngineError::Elsewhere(without_hub(&home, &node)));
+                    }
+                    _ => document.version,
+                },
                 Ok(home) if home.hub.is_some() => match at_work_elsewhere(store.as_ref()).await? {
                     Some(node) => return Err(EngineError::Elsewhere(no_hub(&home, &node))),
                     None => document.version,
@@ -100,6 +105,14 @@ fn no_hub(home: &Home, node: &str) -> String {
         "the tasks of this store are worked on in several clones, now on {node}, which share work through the hub {}; \
          this clone has no hub",
         home.hub.as_deref().unwrap_or_default()
+    )
+}
+
+fn without_hub(home: &Home, node: &str) -> String {
+    format!(
+        "the tasks of this store are worked on without a hub in {}, now on {node}: stop the engine there, or restart \
+         it with a hub",
+        home.directory
     )
 }
 
