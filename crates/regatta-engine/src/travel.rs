@@ -36,7 +36,9 @@ impl Context {
 pub fn is_elsewhere(attempt: &Attempt) -> bool {
     match (&attempt.place, session::place()) {
         (Some(its), Some(own)) => its.id != own.id,
-        _ => false,
+        // Before machines shared the store no place was recorded. The lane shows where it was.
+        (None, Some(_)) => attempt.lane.as_ref().is_some_and(|lane| !lane.is_dir()),
+        (_, None) => false,
     }
 }
 
