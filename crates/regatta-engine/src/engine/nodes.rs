@@ -19,6 +19,7 @@ use crate::fleet::Registry;
 use crate::fleet::nodes::{Node, NodeEngine, with_engines};
 use crate::persist::until_answered;
 use crate::session;
+use crate::travel;
 use crate::worker::Stop;
 
 /// The engine's view of its node and of the others.
@@ -33,6 +34,8 @@ pub(super) struct Nodes {
     has_resigned: bool,
     /// Since when this engine has seen tasks ready whose lanes are on other nodes: by the attempt that made the lane.
     waits: BTreeMap<(TaskId, u32), Instant>,
+    /// Those of them that the current check of ready tasks has found.
+    found: BTreeSet<(TaskId, u32)>,
     /// When the first of them stops waiting.
     next: Option<Instant>,
 }
@@ -47,6 +50,7 @@ impl Nodes {
             has_stopped: false,
             has_resigned: false,
             waits: BTreeMap::new(),
+            found: BTreeSet::new(),
             next: None,
         }
     }
@@ -228,8 +232,10 @@ impl Engine {
         let mut found = BTreeMap::new();
         let patience = self.ctx.settings.config.node.affinity;
         let is_alone = self.nodes.registry.borrow().nodes.len() < 2;
-        if specs.is_empty() || patience.is_zero() || is_alone {
+        if patience.is_zero() || is_alone {
             self.nodes.waits.clear();
+        }
+        if specs.is_empty() || patience.is_zero() || is_alone {
             return Ok(found);
         }
         let here = session::place().map(|place| place.id);
@@ -237,13 +243,15 @@ impl Engine {
         let attempts = until_answered(|| self.ctx.services.store.attempts_of(&ids)).await?;
         let mut still = BTreeSet::new();
         for (task, attempts) in attempts {
-            let Some(last) = attempts.last() else { continue };
+            let Some(last) = travel::last_with_lane(&attempts) else { continue };
+            let Some(spec) = specs.iter().find(|spec| spec.id == task) else { continue };
             let Some(place) = last.place.as_ref().filter(|place| Some(&place.id) != here.as_ref()) else {
                 continue;
             };
             let nodes = self.other_nodes(others).await?;
             let is_there = |node: &&Node| {
                 node.order.duty == NodeDuty::Work
+                    && node.record.lacks(&node.order, &requirements(spec)).is_empty()
                     && node.engines.iter().any(|engine| {
                         engine.session.node.place.as_ref() == Some(&place.id) && engine.has_room()
                     })
@@ -261,12 +269,20 @@ impl Engine {
         }
         let seen: BTreeSet<&TaskId> = ids.iter().collect();
         self.nodes.waits.retain(|key, _| still.contains(key) || !seen.contains(&key.0));
+        self.nodes.found.extend(still);
         Ok(found)
     }
 
     /// A new check of ready tasks begins.
     pub(super) fn begin_with_nodes(&mut self) {
         self.nodes.next = None;
+        self.nodes.found.clear();
+    }
+
+    /// A check has seen all ready tasks: what it has not found is claimed, or over.
+    pub(super) fn end_with_nodes(&mut self) {
+        let found = &self.nodes.found;
+        self.nodes.waits.retain(|key, _| found.contains(key));
     }
 }
 

@@ -83,7 +83,11 @@ impl Engine {
             }
             match next {
                 Some(next) if !full && !self.budgets.run_is_spent => after = Some(next),
-                _ => break,
+                Some(_) => break,
+                None => {
+                    self.end_with_nodes();
+                    break;
+                }
             }
         }
         for (task, why) in self.standby.tell(held) {
