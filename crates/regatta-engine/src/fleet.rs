@@ -21,7 +21,8 @@ pub(crate) use register::{enter, leave};
 pub(crate) use serve::serve;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use regatta_core::config::Config;
 use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
@@ -52,6 +53,8 @@ pub(crate) struct FleetMemory {
     pub(crate) registry: watch::Sender<Registry>,
     /// What this engine does.
     pub(crate) status: watch::Sender<EngineStatus>,
+    /// The settings of the last reload, and the repository's root.
+    settings: watch::Sender<Option<Arc<(Config, PathBuf)>>>,
 }
 
 impl Default for FleetMemory {
@@ -61,6 +64,7 @@ impl Default for FleetMemory {
             order: watch::channel(NodeOrder::default()).0,
             registry: watch::channel(Registry::default()).0,
             status: watch::channel(EngineStatus::default()).0,
+            settings: watch::channel(None).0,
         }
     }
 }
@@ -80,6 +84,7 @@ impl FleetMemory {
             *own = now;
             is_new
         });
+        self.settings.send_replace(Some(Arc::new((config.clone(), root.to_owned()))));
     }
 
     /// Takes in what the store says. Wakes only those for whom something has changed.

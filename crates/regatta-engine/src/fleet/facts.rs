@@ -47,8 +47,8 @@ fn memory_gb() -> u64 {
     (kib + (1 << 19)) >> 20
 }
 
-/// The agents of a record with their versions, without those that do not answer. Only programs of known kinds are asked:
-/// others may not know the option.
+/// The agents of a record with their versions, without those whose programs do not exist. One that does not answer now
+/// keeps what is known of it. Only programs of known kinds are asked: others may not know the option.
 pub(crate) async fn with_versions(
     agents: BTreeMap<String, String>,
     config: &Config,
@@ -56,7 +56,7 @@ pub(crate) async fn with_versions(
 ) -> BTreeMap<String, String> {
     let mut answered = BTreeMap::new();
     let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for (name, _) in agents {
+    for (name, before) in agents {
         let agent = config.agents.get(&name);
         let is_known = agent.is_some_and(|agent| !matches!(agent.kind, AgentKind::Command | AgentKind::Sim));
         let program = agent.filter(|_| is_known).and_then(|agent| agent.program());
@@ -64,16 +64,11 @@ pub(crate) async fn with_versions(
             answered.insert(name, String::new());
             continue;
         };
+        let Some(path) = find_program(program, root) else { continue };
         if !known.contains_key(program) {
-            let version = match find_program(program, root) {
-                Some(path) => version(&path).await,
-                None => None,
-            };
-            known.insert(program.to_owned(), version);
+            known.insert(program.to_owned(), version(&path).await);
         }
-        if let Some(Some(version)) = known.get(program) {
-            answered.insert(name, version.clone());
-        }
+        answered.insert(name, known.get(program).cloned().flatten().unwrap_or(before));
     }
     answered
 }

@@ -99,17 +99,26 @@ async fn say_what_it_has(ctx: &Context) {
     }
 }
 
-/// Asks agents for their versions, now and from time to time.
+/// Asks agents for their versions: now, after a reload, and from time to time.
 async fn ask_versions(ctx: Arc<Context>) {
+    let mut reloaded = ctx.memory.fleet.settings.subscribe();
     loop {
-        let (config, root) = (&ctx.settings.config, &ctx.repository.checkout);
-        let agents = facts::here(config, root).agents;
+        let newer = reloaded.borrow_and_update().clone();
+        let (config, root) = newer
+            .as_deref()
+            .map_or((&ctx.settings.config, &ctx.repository.checkout), |(config, root)| (config, root));
+        let mut agents = facts::here(config, root).agents;
+        let known = ctx.memory.fleet.own.borrow().agents.clone();
+        for (agent, version) in &mut agents {
+            known.get(agent).unwrap_or(&String::new()).clone_into(version);
+        }
         let agents = facts::with_versions(agents, config, root).await;
         ctx.memory.fleet.own.send_if_modified(|own| {
             let is_new = own.agents != agents;
             own.agents = agents;
             is_new
         });
-        tokio::time::sleep(FACTS_AGE).await;
+        // Its sender lives as long as the context.
+        let _ = tokio::time::timeout(FACTS_AGE, reloaded.changed()).await;
     }
 }
