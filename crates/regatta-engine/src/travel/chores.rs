@@ -56,24 +56,32 @@ async fn once(
     told: &mut BTreeSet<String>,
     pruned_at: &mut Option<Instant>,
 ) -> Result<(), EngineError> {
-    strays::give_up(ctx).await?;
-    send_saved(ctx, hub, told).await?;
-    if pruned_at.is_none_or(|at| at.elapsed() >= INTERVAL.min(session::lease())) {
+    // One that fails does not keep the others from being done.
+    let given_up = strays::give_up(ctx, told).await;
+    let sent = send_saved(ctx, hub, told).await;
+    let tidied = if pruned_at.is_none_or(|at| at.elapsed() >= INTERVAL.min(session::lease())) {
         *pruned_at = Some(Instant::now());
-        let store = &ctx.services.store;
-        if until_answered(|| store.elect(CLERK, &ctx.services.session)).await?.is_some() {
-            prune(ctx, hub).await?;
-        }
-        forget(ctx, hub).await?;
+        tidy(ctx, hub).await
+    } else {
+        Ok(())
+    };
+    given_up.and(sent).and(tidied)
+}
+
+async fn tidy(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineError> {
+    let store = &ctx.services.store;
+    if until_answered(|| store.elect(CLERK, &ctx.services.session)).await?.is_some() {
+        prune(ctx, hub).await?;
     }
-    Ok(())
+    forget(ctx, hub).await
 }
 
 async fn send_saved(ctx: &Arc<Context>, hub: &Hub, told: &mut BTreeSet<String>) -> Result<(), EngineError> {
     let hub = hub.clone();
     for stays in ctx.blocking(move |ctx| salvage::send(ctx, &hub)).await? {
-        if told.insert(stays.name.clone()) {
-            ctx.say(format!("{} is not sent to the hub: {}", stays.name, stays.why));
+        let text = format!("{} is not sent to the hub: {}", stays.name, stays.why);
+        if told.insert(text.clone()) {
+            ctx.say(text);
         }
     }
     Ok(())

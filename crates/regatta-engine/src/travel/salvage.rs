@@ -53,7 +53,7 @@ pub(crate) fn send(ctx: &Context, hub: &Hub) -> Result<Vec<StaysHere>, GitError>
     let Some(clone) = clone_name() else { return Ok(Vec::new()) };
     let repo = &ctx.repository.repo;
     let sent: BTreeMap<String, Oid> = repo.refs_below(&names::here(names::SALVAGE))?.into_iter().collect();
-    let (mut moves, mut stays) = (Vec::new(), Vec::new());
+    let (mut moves, mut own_names, mut stays) = (Vec::new(), Vec::new(), Vec::new());
     for (name, oid) in repo.refs_below(SALVAGE)? {
         let Some((task, n)) = parts(&name) else { continue };
         let there = names::salvage(&task, &clone, n);
@@ -62,29 +62,48 @@ pub(crate) fn send(ctx: &Context, hub: &Hub) -> Result<Vec<StaysHere>, GitError>
         }
         match reason_to_stay(ctx, &task, &oid)? {
             Some(why) => stays.push(StaysHere { name, why }),
-            None => moves.push(Move::create(there, oid)),
+            None => {
+                moves.push(Move::create(there, oid));
+                own_names.push(name);
+            }
         }
     }
-    for some in moves.chunks(MOST_REFS) {
-        let stale = match hub.push(some, false)? {
-            Answer::Done => Vec::new(),
-            Answer::Stale(names) => names,
-            Answer::Refused(why) | Answer::Unknown(why) => {
-                return Err(GitError::HubAway { hub: hub.name().to_owned(), why });
+    for (some, own_names) in moves.chunks(MOST_REFS).zip(own_names.chunks(MOST_REFS)) {
+        let Some(why) = push(hub, some)? else { continue };
+        // The hub may refuse all for the sake of one.
+        let mut refused = Vec::new();
+        for (one, name) in some.iter().zip(own_names) {
+            if let Some(why) = push(hub, std::slice::from_ref(one))? {
+                refused.push(StaysHere { name: name.clone(), why: format!("the hub refuses it: {why}") });
             }
-        };
-        let there = if stale.is_empty() { BTreeMap::new() } else { hub.read(&stale)? };
-        for Move { name, to, .. } in some {
-            let Some(oid) = to else { continue };
-            match there.get(name) {
-                Some(other) if other != oid => send_beside(hub, name, oid)?,
-                _ => {}
-            }
-            // It marks what is at the hub.
-            hub.hold(name, oid)?;
         }
+        if refused.len() == some.len() && refused.len() > 1 {
+            return Err(GitError::HubAway { hub: hub.name().to_owned(), why });
+        }
+        stays.extend(refused);
     }
     Ok(stays)
+}
+
+/// Pushes some refs. Returns why the hub refuses one of them, if it does; others may have arrived.
+fn push(hub: &Hub, some: &[Move]) -> Result<Option<String>, GitError> {
+    let stale = match hub.push(some, false)? {
+        Answer::Done => Vec::new(),
+        Answer::Stale(names) => names,
+        Answer::Refused(why) => return Ok(Some(why)),
+        Answer::Unknown(why) => return Err(GitError::HubAway { hub: hub.name().to_owned(), why }),
+    };
+    let there = if stale.is_empty() { BTreeMap::new() } else { hub.read(&stale)? };
+    for Move { name, to, .. } in some {
+        let Some(oid) = to else { continue };
+        match there.get(name) {
+            Some(other) if other != oid => send_beside(hub, name, oid)?,
+            _ => {}
+        }
+        // It marks what is at the hub.
+        hub.hold(name, oid)?;
+    }
+    Ok(None)
 }
 
 /// Another clone with the same name has saved other work under this number: it gets the next free one.

@@ -2,8 +2,10 @@
 //!
 //! What is left in such a lane is saved and offered at the hub, and the lane is given up. Nothing of it lands.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_store::{RequestId, StoreError};
@@ -20,8 +22,8 @@ use crate::process::hold::{self, Vacated};
 /// Why such a lane is given up.
 const WHY: &str = "its task went on elsewhere";
 
-/// Gives up the lanes of tasks that went on elsewhere.
-pub(super) async fn give_up(ctx: &Arc<Context>) -> Result<(), EngineError> {
+/// Gives up the lanes of tasks that went on elsewhere. A lane that cannot be given up is reported, once, and stays.
+pub(super) async fn give_up(ctx: &Arc<Context>, told: &mut BTreeSet<String>) -> Result<(), EngineError> {
     let lanes = ctx.blocking(|ctx| ctx.repository.lanes.list()).await?;
     let of_task = lanes.into_iter().filter(|info| info.purpose == LanePurpose::Task);
     let tasks: Vec<TaskId> = of_task.map(|info| info.task).collect();
@@ -30,7 +32,17 @@ pub(super) async fn give_up(ctx: &Arc<Context>) -> Result<(), EngineError> {
     }
     for (task, attempts) in until_answered(|| ctx.services.store.attempts_of(&tasks)).await? {
         if last_with_lane(&attempts).is_some_and(is_elsewhere) {
-            give_up_lane(ctx, &task).await?;
+            let stays = match give_up_lane(ctx, &task).await {
+                Ok(stays) => stays,
+                Err(EngineError::Git(error)) => Some(format!("its lane is kept: {}", with_causes(&error))),
+                Err(error) => return Err(error),
+            };
+            if let Some(why) = stays {
+                let text = format!("{task}: {WHY}; {why}");
+                if told.insert(text.clone()) {
+                    ctx.say(text);
+                }
+            }
         }
     }
     Ok(())
@@ -45,14 +57,15 @@ async fn went_on_elsewhere(ctx: &Context, task: &TaskId) -> Result<bool, EngineE
     }
 }
 
-async fn give_up_lane(ctx: &Arc<Context>, task: &TaskId) -> Result<(), EngineError> {
+/// Gives up one lane. Returns why it stays, if so.
+async fn give_up_lane(ctx: &Arc<Context>, task: &TaskId) -> Result<Option<String>, EngineError> {
     let id = task.clone();
     let _alone = ctx.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
     let record = until_answered(|| ctx.services.store.task(task)).await?;
     // A worker of this engine that prepares the task handles its old lane itself.
     let is_ours = record.session.as_ref() == Some(&ctx.services.session);
     if is_ours || !went_on_elsewhere(ctx, task).await? {
-        return Ok(());
+        return Ok(None);
     }
     let state_dir = &ctx.repository.state_dir;
     leftovers::end_in(&salvage::runs_of(state_dir, task)).await;
@@ -60,8 +73,7 @@ async fn give_up_lane(ctx: &Arc<Context>, task: &TaskId) -> Result<(), EngineErr
     let id = task.clone();
     let vacated = tokio::task::spawn_blocking(move || hold::vacate(&path, id.as_str(), Some(&lane), true));
     if !matches!(vacated.await.expect("looking for processes does not panic"), Ok(Vacated::Free(_))) {
-        ctx.say(format!("{task}: {WHY}, and processes that cannot be stopped are in its lane"));
-        return Ok(());
+        return Ok(Some("processes that cannot be stopped are in its lane".to_owned()));
     }
     let id = task.clone();
     let retired = ctx
@@ -75,8 +87,8 @@ async fn give_up_lane(ctx: &Arc<Context>, task: &TaskId) -> Result<(), EngineErr
             until_answered(|| store.append(Some(task), None, &body, &request, clock::now())).await?;
             ctx.say(format!("{task}: {WHY}; what was left in its lane is kept as {}", kept.name));
         }
-        Retired::Kept(why) => ctx.say(format!("{task}: {WHY}; its lane is kept: {why}")),
+        Retired::Kept(why) => return Ok(Some(format!("its lane is kept: {why}"))),
         Retired::Removed { salvaged: None } | Retired::NoLane => {}
     }
-    Ok(())
+    Ok(None)
 }
