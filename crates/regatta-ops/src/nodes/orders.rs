@@ -159,6 +159,13 @@ impl Nodes {
                         let tasks = counted(tasks.len() as u64, "task");
                         format!("did not answer: its session was ended, and {tasks} can start elsewhere")
                     }
+                    Killed::LeftAgents => {
+                        let name = &node.record.name;
+                        return Err(Refusal::refused(format!(
+                            "{name} was stopped and left agents running: they may be alive"
+                        ))
+                        .hinted(format!("`regatta node kill {name} --yes` waits until they have ended")));
+                    }
                     Killed::Alive => {
                         return Err(Refusal::refused(format!("{} is not gone: it beats", node.record.name))
                             .hinted(format!(
