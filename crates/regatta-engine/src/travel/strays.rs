@@ -8,7 +8,7 @@ use std::sync::Arc;
 use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
-use regatta_store::{RequestId, StoreError};
+use regatta_store::{RequestId, SessionId, StoreError};
 
 use super::{is_elsewhere, last_with_lane, salvage};
 use crate::clock;
@@ -18,6 +18,7 @@ use crate::lanes::{LanePurpose, RetireMode, Retired};
 use crate::leftovers;
 use crate::persist::until_answered;
 use crate::process::hold::{self, Vacated};
+use crate::session;
 
 /// Why such a lane is given up.
 const WHY: &str = "its task went on elsewhere";
@@ -57,13 +58,26 @@ async fn went_on_elsewhere(ctx: &Context, task: &TaskId) -> Result<bool, EngineE
     }
 }
 
+/// Whether a session is of an engine in this clone.
+async fn is_of_this_clone(ctx: &Context, session: &SessionId) -> Result<bool, EngineError> {
+    if *session == ctx.services.session {
+        return Ok(true);
+    }
+    let own = session::place().map(|place| place.id);
+    let sessions = until_answered(|| ctx.services.store.sessions()).await?;
+    Ok(sessions.iter().any(|info| info.session == *session && own.is_some() && info.node.place == own))
+}
+
 /// Gives up one lane. Returns why it stays, if so.
 async fn give_up_lane(ctx: &Arc<Context>, task: &TaskId) -> Result<Option<String>, EngineError> {
     let id = task.clone();
     let _alone = ctx.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
     let record = until_answered(|| ctx.services.store.task(task)).await?;
-    // A worker of this engine that prepares the task handles its old lane itself.
-    let is_ours = record.session.as_ref() == Some(&ctx.services.session);
+    // A worker of this clone that prepares the task handles its old lane itself.
+    let is_ours = match &record.session {
+        Some(session) => is_of_this_clone(ctx, session).await?,
+        None => false,
+    };
     if is_ours || !went_on_elsewhere(ctx, task).await? {
         return Ok(None);
     }
