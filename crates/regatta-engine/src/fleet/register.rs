@@ -43,6 +43,9 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
             order.by, own.name, own.name
         )));
     }
+    // Before the name: a name whose node has no record is free for others.
+    let before = registry.nodes.get(&own.id).map(|before| before.name.clone());
+    put(store, &NodeRecord { name: before.unwrap_or_else(|| own.name.clone()), ..own.clone() }).await?;
     own.name = take_name(ctx, &own, &registry).await?;
     node::is_called(&own.name);
     put(store, &own).await?;
@@ -134,8 +137,13 @@ async fn take_name(ctx: &Context, own: &NodeRecord, registry: &Registry) -> Resu
         let found = until_answered(|| store.document(NODE_NAME, &key)).await?;
         let version = match &found {
             Some(found) if found.body == own.id => return Ok(said(ctx, &wanted, name)),
-            // Its node was forgotten.
-            Some(found) if !registry.nodes.contains_key(&found.body) => found.version,
+            // Its node was forgotten. The registry may be older than another node that enters now.
+            Some(found)
+                if !registry.nodes.contains_key(&found.body)
+                    && until_answered(|| store.document(NODE, &found.body)).await?.is_none() =>
+            {
+                found.version
+            }
             Some(_) => continue,
             None => 0,
         };
