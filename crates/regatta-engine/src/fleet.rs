@@ -7,7 +7,7 @@
 //! * **the order** to a node, by its id: what an operator wants of it. It stays until it is changed, so it outlives
 //!   restarts; the node's engines read it when a document changes ([`serve`]) and obey (`engine/nodes.rs`).
 //! * **the status** of an engine, by its session: what it runs, holds, and does about its order. It is written when it
-//!   changes and every few seconds, and wakes nobody.
+//!   changes and once a minute, and wakes nobody.
 //!
 //! No decision of one node about another rests on a clock: whether another node is alive is decided by its session.
 

@@ -12,11 +12,11 @@ use crate::clock;
 use crate::context::Context;
 
 /// How often orders are looked for without a wake-up.
-const LOOK_ANYWAY: Duration = Duration::from_secs(30);
+const LOOK_ANYWAY: Duration = Duration::from_secs(5 * 60);
 /// Wake-ups that follow each other faster than this are one: pieces of logs are documents too.
 const SPACING: Duration = Duration::from_millis(300);
 /// How often the status is written without a change: its age shows that the engine is alive.
-const STATUS_AGE: Duration = Duration::from_secs(20);
+const STATUS_AGE: Duration = Duration::from_secs(60);
 /// The pause after an error of the store.
 const AGAIN: Duration = Duration::from_secs(2);
 /// How often the machine is looked at again.

@@ -240,6 +240,9 @@ impl Work {
 
     /// The commits among these that are missing or have lost their tree.
     pub(crate) fn missing(&self, commits: &[Oid]) -> Result<Vec<Oid>, GitError> {
+        if commits.is_empty() {
+            return Ok(Vec::new());
+        }
         let asked: String = commits.iter().map(|oid| format!("{oid}^{{tree}}\n")).collect();
         let said = self.bare().args(["cat-file", "--batch-check=%(objecttype)"]).stdin(asked).bytes()?;
         let said = String::from_utf8_lossy(&said).into_owned();
