@@ -57,6 +57,22 @@ pub(super) fn common_nodes() -> [String; 2] {
     [News::General.node(ANYBODY), News::Documents.node(ANYBODY)]
 }
 
+/// The nodes that a long plan has to write. Another process may finish the plan after this handle's own nodes have
+/// disappeared, so it rings only those that stay.
+pub(super) fn lasting_nodes(is_loud: bool, has_documents: bool) -> Vec<String> {
+    wanted(is_loud, has_documents, ANYBODY)
+}
+
+fn wanted(is_loud: bool, has_documents: bool, of: &str) -> Vec<String> {
+    let wanted = [(is_loud, News::General), (has_documents, News::Documents)];
+    wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, news)| news.node(of)).collect()
+}
+
+/// Whether this is a node that rings.
+pub(super) fn is_node(path: &str) -> bool {
+    News::of(path).is_some()
+}
+
 pub(super) struct Bell {
     changed: watch::Sender<u64>,
     documents: watch::Sender<u64>,
@@ -87,9 +103,7 @@ impl Bell {
     /// The nodes that a transaction has to write.
     pub(super) fn nodes(&self, is_loud: bool, has_documents: bool) -> Vec<String> {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = own.as_deref().unwrap_or(ANYBODY);
-        let wanted = [(is_loud, News::General), (has_documents, News::Documents)];
-        wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, news)| news.node(name)).collect()
+        wanted(is_loud, has_documents, own.as_deref().unwrap_or(ANYBODY))
     }
 
     /// Its own nodes are gone: it rings for everybody, itself included, until it listens again.

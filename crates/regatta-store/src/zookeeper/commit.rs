@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use zookeeper_client::{Client, CreateMode, Error};
 
-use super::bell::News;
+use super::bell::{self, News};
 use super::codec::{self, Blob, Newer};
 use super::failure::{failed, is_stale};
 use super::gate::{ABSENT, Fate, PRESENT};
@@ -57,8 +57,12 @@ pub(super) async fn commit(store: &ZookeeperStore, plan: &Plan) -> Result<Commit
     let is_short = work.size(&store.link.address.chroot) <= SHORT && work.len() <= FEW;
     let mut committed = None;
     for _ in 0..TRIES {
-        let rung = store.bell.nodes(is_loud, has_documents);
-        let bells = rung.iter().map(|node| Op::set(node.clone(), "", ANY)).collect();
+        let rung = if is_short {
+            store.bell.nodes(is_loud, has_documents)
+        } else {
+            bell::lasting_nodes(is_loud, has_documents)
+        };
+        let bells = rung.into_iter().map(|node| Op::set(node, "", ANY)).collect();
         committed = if is_short {
             short(store, &client, &work, bells).await?
         } else {

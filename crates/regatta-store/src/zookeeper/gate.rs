@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zookeeper_client::{Client, Error, MultiReadResult};
 
+use super::bell;
 use super::failure::{failed, is_stale};
 use super::link::Link;
 use super::ops::{self, ANY, Kind, Op, Outcome};
@@ -129,7 +130,19 @@ impl Link {
                 }
                 step.extend(work.into_iter().filter(|op| op.kind != Kind::Check));
             }
-            match ops::carry_out(&client, self.acls(), &step).await? {
+            let outcome = loop {
+                let outcome = ops::carry_out(&client, self.acls(), &step).await?;
+                match &outcome {
+                    // The bell of a listener that is gone: nobody would hear it.
+                    Outcome::Failed(n, Error::NoNode)
+                        if step.get(*n).is_some_and(|op| bell::is_node(&op.path)) =>
+                    {
+                        step.remove(*n);
+                    }
+                    _ => break outcome,
+                }
+            };
+            match outcome {
                 Outcome::Done => {}
                 // Another process has done it.
                 Outcome::Failed(0, error) if is_stale(&error) => {}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use regatta_core::id::TaskId;
@@ -50,15 +50,21 @@ impl Fixture for Chroot {
     }
 }
 
+/// How long a test waits for what has to happen, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Repeats a call while the store is unreachable, as its callers have to.
 async fn persist<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> T {
-    for _ in 0..3000 {
+    let started = Instant::now();
+    loop {
         match call().await {
-            Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(StoreError::Unavailable(why)) => {
+                assert!(started.elapsed() < LIMIT, "the store stays away: {why}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             answer => return answer.unwrap(),
         }
     }
-    panic!("the store stays away");
 }
 
 /// Eight writers over two handles, while the leader is killed and started again.
@@ -125,14 +131,14 @@ async fn a_listener_that_was_cut_off_listens_again() {
     // Woken once it listens.
     changes.changed().await.unwrap();
     other.enqueue(&[task("a")], &RequestId::fresh(), at(1)).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(LIMIT, changes.changed()).await.unwrap().unwrap();
     let restarting = Arc::clone(&ensemble);
     tokio::task::spawn_blocking(move || restarting.restart(restarting.kill_leader())).await.unwrap();
     // Woken because something may have been missed.
-    tokio::time::timeout(Duration::from_secs(30), changes.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(LIMIT, changes.changed()).await.unwrap().unwrap();
     let (new, request) = ([task("b")], RequestId::fresh());
     persist(|| other.enqueue(&new, &request, at(1))).await;
-    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(LIMIT, changes.changed()).await.unwrap().unwrap();
 }
 
 fn chain(count: usize, long: &str) -> Vec<NewTask> {
@@ -152,11 +158,12 @@ async fn nobody_sees_half_of_a_long_plan() {
     let chroot = Chroot::fresh(0);
     let (store, reader) = (chroot.machine().await, chroot.machine().await);
     let reading = tokio::spawn(async move {
-        let mut seen = Vec::new();
+        let (mut seen, all) = (Vec::new(), TaskQuery::default());
         loop {
-            let count: u64 = reader.counts(None).await.unwrap().iter().map(|(_, count)| count).sum();
-            let events = reader.last_seq().await.unwrap();
-            let listed = reader.briefs(&TaskQuery::default()).await.unwrap().len();
+            let counts = persist(|| reader.counts(None)).await;
+            let count: u64 = counts.iter().map(|(_, count)| count).sum();
+            let events = persist(|| reader.last_seq()).await;
+            let listed = persist(|| reader.briefs(&all)).await.len();
             if seen.last() != Some(&(count, events, listed)) {
                 seen.push((count, events, listed));
             }
@@ -165,10 +172,11 @@ async fn nobody_sees_half_of_a_long_plan() {
             }
         }
     });
-    store.enqueue(&chain(COUNT, &"x".repeat(900)), &RequestId::fresh(), at(1)).await.unwrap();
-    let cancel = Operation::Cancel { by: "me".into() };
-    store.operate(&id("c0"), &cancel, &RequestId::fresh(), at(2)).await.unwrap();
-    let seen = tokio::time::timeout(Duration::from_secs(30), reading).await.unwrap().unwrap();
+    let (new, queued, cancelled) = (chain(COUNT, &"x".repeat(900)), RequestId::fresh(), RequestId::fresh());
+    persist(|| store.enqueue(&new, &queued, at(1))).await;
+    let (first, cancel) = (id("c0"), Operation::Cancel { by: "me".into() });
+    persist(|| store.operate(&first, &cancel, &cancelled, at(2))).await;
+    let seen = tokio::time::timeout(LIMIT, reading).await.unwrap().unwrap();
     let whole = |n: u64| n == 0 || n == COUNT as u64;
     for (count, events, listed) in seen {
         assert!(
@@ -186,18 +194,42 @@ async fn a_long_plan_that_was_left_in_the_middle_is_finished_by_others() {
     let (new, request) = (chain(COUNT, &"x".repeat(900)), RequestId::fresh());
     for millis in [5, 20, 40, 60, 90, 120, 200] {
         let store = chroot.machine().await;
+        // It listens: nodes of its own are gone with its client.
+        store.subscribe().await.unwrap().changed().await.unwrap();
         // Given up after a moment, wherever it is by then; its client goes with it.
         let limit = Duration::from_millis(millis);
         let _cut_off = tokio::time::timeout(limit, store.enqueue(&new, &request, at(1))).await;
         drop(store);
-        let count = chroot.machine().await.counts(None).await.unwrap();
+        let next = chroot.machine().await;
+        let count = persist(|| next.counts(None)).await;
         assert!(count.is_empty() || count[0].1 == COUNT as u64, "{count:?}");
     }
     let store = chroot.machine().await;
-    store.enqueue(&new, &request, at(1)).await.unwrap();
-    let events = store.events(0, None, usize::MAX).await.unwrap();
+    persist(|| store.enqueue(&new, &request, at(1))).await;
+    let events = persist(|| store.events(0, None, usize::MAX)).await;
     assert_eq!(events.len(), COUNT);
-    assert_eq!(store.tasks(&TaskQuery::default()).await.unwrap().len(), COUNT);
+    let all = TaskQuery::default();
+    assert_eq!(persist(|| store.tasks(&all)).await.len(), COUNT);
+}
+
+/// A plan as an earlier version wrote it: it rings its owner's own bell, which is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_plan_whose_owner_and_its_bell_are_gone_is_finished_by_others() {
+    let chroot = Chroot::fresh(0);
+    drop(chroot.machine().await);
+    let client = Client::connect(&Ensemble::shared().hosts()).await.unwrap();
+    let client = client.chroot(format!("/{}", chroot.url.rsplit('/').next().unwrap())).unwrap();
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create("/plans/left", b"", &options).await.unwrap();
+    let part = "s 12 0 -1\n/bell/g~deads 12 0 -1\n/bell/d~deadc 5 4 -1\n/lefthere";
+    client.create("/plans/left/000000", part.as_bytes(), &options).await.unwrap();
+    client.set_data("/gate", b"/plans/left 1 0", None).await.unwrap();
+    let store = chroot.machine().await;
+    let (new, request) = ([task("t")], RequestId::fresh());
+    persist(|| store.enqueue(&new, &request, at(1))).await;
+    assert_eq!(client.get_data("/left").await.unwrap().0, b"here");
+    assert_eq!(client.get_data("/plans/left").await.unwrap().0, b"done");
+    assert!(client.get_data("/gate").await.unwrap().0.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
