@@ -70,7 +70,11 @@ impl Link {
         let client = self.connect().await?;
         let seen = self.highest.load(Ordering::Relaxed);
         if seen > 0 {
-            let (_, stat) = client.get_data(paths::EVENTS).await.map_err(failed)?;
+            // Its server may be behind the one that this handle was connected to before.
+            let synced = client.sync(paths::EVENTS);
+            let found = client.get_data(paths::EVENTS);
+            synced.await.map_err(failed)?;
+            let (_, stat) = found.await.map_err(failed)?;
             let now = events::last(&stat);
             if now < seen {
                 return Err(StoreError::Corrupt(format!(
