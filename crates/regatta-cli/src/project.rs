@@ -11,7 +11,10 @@ impl Global {
             project: self.project.clone(),
             config: self.config.clone(),
             store: self.store.clone(),
-            otherwise: std::env::var("ZK_HOSTS").ok().filter(|hosts| !hosts.is_empty()).map(|hosts| ensemble(&hosts)),
+            otherwise: std::env::var("ZK_HOSTS")
+                .ok()
+                .filter(|hosts| !hosts.is_empty())
+                .map(|hosts| ensemble(&hosts)),
             trust: self.trust,
         }
     }

@@ -172,7 +172,9 @@ impl Hub {
         };
         let command = command.args(["--", &self.address]).args(names.map(refspec));
         match command.bytes() {
-            Err(GitError::Failed { stderr, .. }) if stderr.contains("cannot lock ref") => Ok(Transfer::Overtaken),
+            Err(GitError::Failed { stderr, .. }) if stderr.contains("cannot lock ref") => {
+                Ok(Transfer::Overtaken)
+            }
             fetched => self.reached(fetched).map(|_| Transfer::Done),
         }
     }

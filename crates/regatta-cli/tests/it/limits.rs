@@ -145,7 +145,7 @@ fn a_group_of_two_has_two_at_work_in_whatever_engines_and_never_three() {
 #[test]
 fn between_any_two_starts_lies_the_pause_whichever_engine_starts() {
     let world = World::new(REGATTA);
-    world.config("max_workers: 8\nlimits: { stagger: 1500ms }\n");
+    world.config("max_workers: 8\nlimits: { stagger: 4s }\n");
     let tasks = |ids: &[&str]| -> String { ids.iter().map(|id| task(id, "", "true")).collect() };
     let plan = |name: &str, ids: &[&str]| {
         let plan = world.plan(&tasks(ids));
@@ -176,7 +176,7 @@ fn between_any_two_starts_lies_the_pause_whichever_engine_starts() {
     assert_eq!(starts.len(), 4, "{starts:?}");
     for pair in starts.windows(2) {
         let apart = pair[1].1.duration_since(pair[0].1);
-        assert!(apart.as_millis() >= 1500, "{apart:?} between {} and {}: {starts:?}", pair[0].0, pair[1].0);
+        assert!(apart.as_millis() >= 4000, "{apart:?} between {} and {}: {starts:?}", pair[0].0, pair[1].0);
     }
     daemon.signal("TERM");
     daemon.wait().exited(0);

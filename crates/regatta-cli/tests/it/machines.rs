@@ -174,7 +174,7 @@ fn continued(world: &World) -> String {
     let script = format!(
         "if [ -e saved.txt ]; then kill -0 $(cat {pid}) 2>/dev/null && touch both.txt; cp saved.txt again.txt; exit 0; fi\n\
          echo $$ >{pid}; echo mine >mine.txt; git add mine.txt; git commit -qm mine; echo saved >saved.txt\n\
-         while :; do [ -e {go} ] && echo late >late.txt; sleep 0.1; done",
+         while :; do [ -e {go} ] && [ ! -e late.txt ] && {{ echo late >late.new; mv late.new late.txt; }}; sleep 0.1; done",
         pid = pid.display(),
         go = world.outside("late").display()
     );

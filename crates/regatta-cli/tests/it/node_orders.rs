@@ -196,6 +196,9 @@ fn an_assigned_task_runs_where_it_was_assigned() {
     let (a, b) = (node("assign", "name: a\n"), node("assign", "name: b\n"));
     let (one, two) = (up(&a, "a"), up(&b, "b"));
     a.regatta(["node", "cordon", "--all"]).exited(0);
+    for name in ["a", "b"] {
+        until("it says so", || (state_of(&a, name) == "cordoned").then_some(()));
+    }
     queue(&a, &[("x", "", "echo x > x.txt"), ("y", "", "echo y > y.txt")]);
     insta::assert_snapshot!(a.regatta(["assign", "b", "x", "y"]).exited(0).stdout, @r"
     x is for b

@@ -145,7 +145,9 @@ impl Lanes {
     /// Paths that were brought into lanes of the task; `None` if that is not known.
     pub(crate) fn known_brought_in(&self, task: &TaskId) -> Result<Option<BTreeSet<PathBuf>>, GitError> {
         let path = self.brought_in_path(task);
-        let Some(bytes) = absent_is_none(fs::read(&path)).map_err(io("read", &path))? else { return Ok(None) };
+        let Some(bytes) = absent_is_none(fs::read(&path)).map_err(io("read", &path))? else {
+            return Ok(None);
+        };
         let paths = bytes.split(|b| *b == 0).filter(|path| !path.is_empty());
         Ok(Some(paths.map(|path| OsStr::from_bytes(path).into()).collect()))
     }
