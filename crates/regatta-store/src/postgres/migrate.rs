@@ -19,7 +19,7 @@ pub(super) const MARKED: usize = 1_000_000;
 /// The roles of a database: who owns the tables, who works with them, who only looks.
 const ROLES: [&str; 3] = ["regatta_owner", "regatta_node", "regatta_viewer"];
 
-/// Brings the schema to this program's version; a store with a mark stays as it is. On an error the connection is in a
+/// Brings the schema to this program's version; a store with a mark keeps it. On an error the connection is in a
 /// transaction and of no more use.
 pub(super) async fn up(db: &Connection, schema: &str) -> Result<()> {
     let migrations = program::migrations(MIGRATIONS)?;
@@ -68,12 +68,12 @@ async fn apply(
     db.batch("commit").await
 }
 
-/// Records the version.
+/// Records the version. A store with a mark keeps it.
 fn finish(found: usize, migrations: &[std::borrow::Cow<'static, str>]) -> String {
     let (n, oldest) = (migrations.len(), program::oldest_of_all(&migrations[found..]));
     format!(
         "insert into project(one, schema, oldest_program) values(true, {n}, {oldest}) on conflict(one) do update \
-         set schema = {n}, oldest_program = greatest(project.oldest_program, {oldest});"
+         set schema = project.schema - project.schema % {MARKED} + {n}, oldest_program = greatest(project.oldest_program, {oldest});"
     )
 }
 

@@ -44,14 +44,15 @@ pub(super) fn refuse_foreign(db: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Brings the schema to this program's version. A store with a mark stays as it is.
+/// Brings the schema to this program's version. A store with a mark keeps it.
 pub(super) fn up(db: &mut Connection, path: &Path) -> Result<()> {
     let migrations = program::migrations(MIGRATIONS)?;
     if version(db)? % MARKED == migrations.len() {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found = version(&tx)? % MARKED;
+    let version = version(&tx)?;
+    let (found, marked) = (version % MARKED, version - version % MARKED);
     if found > migrations.len() {
         return require_allowed(&path.display().to_string(), found, oldest(&tx)?);
     }
@@ -64,7 +65,7 @@ pub(super) fn up(db: &mut Connection, path: &Path) -> Result<()> {
         tx.execute_batch(migration)?;
     }
     tx.execute("update project set oldest_program = max(oldest_program, ?1)", [oldest])?;
-    tx.pragma_update(None, "user_version", migrations.len() as u32)?;
+    tx.pragma_update(None, "user_version", (marked + migrations.len()) as u32)?;
     tx.commit()?;
     Ok(())
 }
