@@ -49,8 +49,9 @@ impl Transfer for SqliteStore {
         let (before, after) = (before.clone(), after.clone());
         self.writer
             .call_marked(move |tx| {
-                lines.iter().try_for_each(|line| put(tx, line))?;
-                set_mark(tx, Some(&before), Some(&after))
+                // First: if another process copies too, that is what is wrong, not what its lines collide with.
+                set_mark(tx, Some(&before), Some(&after))?;
+                lines.iter().try_for_each(|line| put(tx, line))
             })
             .await
     }

@@ -134,24 +134,42 @@ async fn fill_and_compare(
     resumed: bool,
     progress: &(dyn Fn(Kind, u64) + Send + Sync),
 ) -> Result<Sums> {
-    fill(source, target, from, progress).await?;
-    match compare(source, target).await {
-        Err(StoreError::Conflict(_)) if resumed => {
-            // The source was used between the two copies.
-            restart(target, from).await?;
-            fill(source, target, from, progress).await?;
-            compare(source, target).await
+    let is_filled = match fill(source, target, from, progress).await {
+        // Its lines do not fit those that an earlier copy has left.
+        Err(StoreError::Invalid(_)) if resumed => false,
+        filled => filled.map(|()| true)?,
+    };
+    if is_filled {
+        match compare(source, target).await {
+            Err(StoreError::Conflict(_)) if resumed => {}
+            compared => return compared,
         }
-        compared => compared,
     }
+    // The source was used between the two copies.
+    restart(target, from).await?;
+    fill(source, target, from, progress).await?;
+    compare(source, target).await
 }
 
-/// Empties an unfinished copy.
+/// Empties an unfinished copy, which then is one of `from`.
 pub(super) async fn restart(target: &dyn Transfer, from: &str) -> Result<()> {
-    let before = target.mark().await?;
-    target.clear().await?;
+    let before @ Some(Mark::Copying { .. }) = target.mark().await? else {
+        return Err(no_copy(target));
+    };
+    // The mark first: from then on no other process adds anything, or takes it for complete.
     let mark = Mark::Copying { from: from.to_owned(), kind: Place::START.kind, done: 0 };
-    target.set_mark(before.as_ref(), Some(&mark)).await
+    target.set_mark(before.as_ref(), Some(&mark)).await?;
+    target.clear().await
+}
+
+/// Empties an unfinished copy, so that anything can be done with the store.
+pub(super) async fn abandon(target: &dyn Transfer, from: &str) -> Result<()> {
+    restart(target, from).await?;
+    finish(target).await
+}
+
+fn no_copy(target: &dyn Transfer) -> StoreError {
+    StoreError::Conflict(format!("{} is no longer a copy in the making", target.address()))
 }
 
 /// Copies what is missing.
@@ -190,7 +208,7 @@ impl<'a> Filling<'a> {
                 #[cfg(debug_assertions)]
                 pages: 0,
             }),
-            _ => Err(StoreError::Conflict(format!("{} is no longer a copy in the making", target.address()))),
+            _ => Err(no_copy(target)),
         }
     }
 
@@ -253,11 +271,20 @@ async fn compare(source: &dyn Transfer, target: &dyn Transfer) -> Result<Sums> {
     Ok(there)
 }
 
-/// Lets a source be used again whose move was not finished.
+/// Lets a source be used again whose move was not finished, and empties a target whose copy was not finished.
 pub async fn undo(from: &dyn Store) -> Result<()> {
     let source = of(from)?;
     match source.mark().await? {
         Some(moving @ Mark::Moving { .. }) => source.set_mark(Some(&moving), None).await,
+        // The source may be marked as moved: this may be all that can be used.
+        Some(Mark::Copying { from, kind: Kind::Counters, .. }) if !super::file::is_dump(&from) => {
+            Err(StoreError::Refused(format!(
+                "{} has every record of {from}, which may have been marked as moved; finish the copy by running the same \
+                 command again",
+                source.address()
+            )))
+        }
+        Some(Mark::Copying { from, .. }) => abandon(source, &from).await,
         Some(mark) => Err(mark.refusal(&source.address())),
         None => Err(StoreError::Refused(format!(
             "{} is not being moved; there is nothing to undo",

@@ -4,8 +4,8 @@ use std::io::{BufRead, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::copy::{Filling, finish, prepare, restart};
-use super::{Kind, Line, Place, Summing, Sums, of, sums};
+use super::copy::{Filling, abandon, finish, prepare, restart};
+use super::{Kind, Line, Mark, Place, Summing, Sums, Transfer, of, sums};
 use crate::program::program;
 use crate::{Result, Store, StoreError};
 
@@ -17,6 +17,9 @@ const PAGE: usize = 500;
 
 /// The longest line that is read: a spec has at most 900 KiB, and its escapes take some more.
 const LONGEST: u64 = 16 << 20;
+
+/// How the mark of an unfinished copy begins that comes from a dump.
+const DUMP: &str = "a dump with SHA-256 ";
 
 /// What was written or read.
 #[derive(Clone, Debug)]
@@ -64,13 +67,42 @@ pub async fn load<R: BufRead + Send>(
     let target = of(store)?;
     let opened = || open().map_err(|error| invalid(0, &format!("it cannot be opened: {error}")));
     let (expected, digest) = read(opened()?)?;
-    let from = format!("a dump with SHA-256 {digest}");
-    if prepare(target, &from).await? {
-        // A dump has no places to continue from, and reading it again is quick.
-        restart(target, &from).await?;
+    let from = format!("{DUMP}{digest}");
+    match target.mark().await? {
+        // A dump has no places to continue from, and reading it again is quick. Of another dump nothing is needed.
+        Some(Mark::Copying { from: other, .. }) if is_dump(&other) => restart(target, &from).await?,
+        _ => drop(prepare(target, &from).await?),
     }
-    let mut filling = Filling::new(target, &from).await?;
-    let mut reader = Reader::new(opened()?)?;
+    let filled = match opened() {
+        Ok(dump) => fill(target, &from, dump, &expected, progress).await,
+        Err(error) => Err(error),
+    };
+    match filled {
+        // The dump does not fit together, and never will.
+        Err(error @ StoreError::Invalid(_)) => {
+            abandon(target, &from).await?;
+            return Err(error);
+        }
+        filled => filled?,
+    }
+    finish(target).await?;
+    Ok(Dumped { sums: expected })
+}
+
+/// Whether an unfinished copy of this is that of a dump.
+pub(super) fn is_dump(from: &str) -> bool {
+    from.starts_with(DUMP)
+}
+
+async fn fill(
+    target: &dyn Transfer,
+    from: &str,
+    dump: impl BufRead + Send,
+    expected: &Sums,
+    progress: &(dyn Fn(Kind, u64) + Send + Sync),
+) -> Result<()> {
+    let mut filling = Filling::new(target, from).await?;
+    let mut reader = Reader::new(dump)?;
     let mut page = Vec::new();
     loop {
         let line = reader.next()?;
@@ -83,15 +115,10 @@ pub async fn load<R: BufRead + Send>(
             break;
         }
     }
-    let loaded = sums(target).await?;
-    if loaded != expected {
-        return Err(StoreError::Conflict(
-            "the store differs from the dump that was read; the file was changed meanwhile: run the same command again"
-                .into(),
-        ));
+    if sums(target).await? != *expected {
+        return Err(invalid(0, "the file was changed while it was read; run the same command again"));
     }
-    finish(target).await?;
-    Ok(Dumped { sums: loaded })
+    Ok(())
 }
 
 /// Reads a dump to its end: its sums, and the hash of all of it.

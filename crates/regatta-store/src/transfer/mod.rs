@@ -112,7 +112,8 @@ impl Mark {
             ),
             Mark::Copying { from, .. } => {
                 format!(
-                    "{store} is an unfinished copy of {from}; finish it by running the same command again"
+                    "{store} is an unfinished copy of {from}; finish it by running the same command again, or empty it \
+                     with `regatta store copy --undo {store}`"
                 )
             }
         })

@@ -275,3 +275,122 @@ async fn the_counters_of_postgresql_and_the_marks_are_compared() {
     let full = transfer::copy(other.as_ref(), store.as_ref(), false, &silent).await;
     assert!(matches!(&full, Err(StoreError::Refused(why)) if why.contains("has moved to")), "{full:?}");
 }
+
+/// Begins a copy and ends in the middle of it, when lines of this kind are there.
+async fn left_at(wanted: transfer::Kind, from: &Arc<dyn Store>, to: &Arc<dyn Store>) {
+    let (from, to) = (Arc::clone(from), Arc::clone(to));
+    let dies = move |kind: transfer::Kind, _: u64| assert_ne!(kind, wanted, "as it should");
+    let copying = tokio::spawn(async move {
+        transfer::copy(from.as_ref(), to.as_ref(), true, &dies).await.unwrap();
+    });
+    assert!(copying.await.unwrap_err().is_panic());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_does_not_fit_its_changed_source_any_more_begins_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let from: Arc<dyn Store> = Arc::new(SqliteStore::open_marked(directory.path().join("from")).unwrap());
+    fill(Arc::clone(&from)).await;
+    for (n, kind) in [transfer::Kind::Request, transfer::Kind::Event].into_iter().enumerate() {
+        let file: Arc<dyn Store> =
+            Arc::new(SqliteStore::open_marked(directory.path().join(kind.name())).unwrap());
+        for (m, to) in [file, Schema::fresh(0).machine().await].into_iter().enumerate() {
+            left_at(kind, &from, &to).await;
+            // Its request comes before those that were copied, and its event is of a task that was not.
+            let new = task(&format!("late{n}{m}"));
+            from.enqueue(&[new], &RequestId(format!("!{n}{m}")), at(30)).await.unwrap();
+            let copied = transfer::copy(from.as_ref(), to.as_ref(), true, &silent).await.unwrap();
+            assert!(copied.resumed);
+            assert_eq!(String::from_utf8(lines(&to).await), String::from_utf8(lines(&from).await));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_that_fails_leaves_an_empty_store_and_one_that_was_left_makes_way_for_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("from");
+    let from: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    fill(Arc::clone(&from)).await;
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    transfer::dump(from.as_ref(), &mut good).await.unwrap();
+    Connection::open(&path).unwrap().execute("update event set task = 77 where seq = 3", []).unwrap();
+    transfer::dump(from.as_ref(), &mut bad).await.unwrap();
+    let (good, bad) = (Arc::new(good), Arc::new(bad));
+    let open = |name: &str| -> Arc<dyn Store> {
+        Arc::new(SqliteStore::open_marked(directory.path().join(name)).unwrap())
+    };
+    for to in [open("to"), Schema::fresh(0).machine().await] {
+        let refused = transfer::load(to.as_ref(), &|| Ok(&bad[..]), &silent).await;
+        assert!(matches!(&refused, Err(StoreError::Invalid(_))), "{refused:?}");
+        assert_eq!(movable(&to).mark().await.unwrap(), None);
+        assert_eq!(to.last_seq().await.unwrap(), 0, "nothing is left");
+        for taken_back in [true, false] {
+            let (store, bad) = (Arc::clone(&to), Arc::clone(&bad));
+            let dies = |kind: transfer::Kind, _: u64| assert_ne!(kind, transfer::Kind::Task, "as it should");
+            let loading = tokio::spawn(async move {
+                transfer::load(store.as_ref(), &|| Ok(&bad[..]), &dies).await.unwrap();
+            });
+            assert!(loading.await.unwrap_err().is_panic());
+            assert!(movable(&to).mark().await.unwrap().is_some());
+            if taken_back {
+                transfer::undo(to.as_ref()).await.unwrap();
+                assert_eq!(movable(&to).mark().await.unwrap(), None);
+                assert_eq!(to.tasks(&regatta_store::TaskQuery::default()).await.unwrap(), []);
+            }
+        }
+        transfer::load(to.as_ref(), &|| Ok(&good[..]), &silent).await.unwrap();
+        assert_eq!(transfer::check(movable(&to)).await.unwrap().violations, []);
+    }
+    for to in [open("another"), Schema::fresh(0).machine().await] {
+        left_at(transfer::Kind::Task, &from, &to).await;
+        let other = transfer::load(to.as_ref(), &|| Ok(&good[..]), &silent).await;
+        assert!(
+            matches!(&other, Err(StoreError::Refused(why)) if why.contains("copy --undo")),
+            "a copy of a store makes no way: {other:?}"
+        );
+        transfer::undo(to.as_ref()).await.unwrap();
+        transfer::load(to.as_ref(), &|| Ok(&good[..]), &silent).await.unwrap();
+        assert_eq!(transfer::check(movable(&to)).await.unwrap().violations, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_may_be_all_that_is_left_is_not_emptied() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name: &str| -> Arc<dyn Store> {
+        Arc::new(SqliteStore::open_marked(directory.path().join(name)).unwrap())
+    };
+    let (from, to) = (open("from"), open("to"));
+    fill(Arc::clone(&from)).await;
+    left_at(transfer::Kind::Counters, &from, &to).await;
+    let refused = transfer::undo(to.as_ref()).await;
+    assert!(
+        matches!(&refused, Err(StoreError::Refused(why)) if why.contains("has every record")),
+        "{refused:?}"
+    );
+    transfer::copy(from.as_ref(), to.as_ref(), false, &silent).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_keeps_its_mark_when_it_is_migrated() {
+    let directory = tempfile::tempdir().unwrap();
+    let migration = directory.path().join("migration.sql");
+    std::fs::write(&migration, "create table later(x bigint);").unwrap();
+    let file = format!("sqlite:{}", directory.path().join("marked").display());
+    for url in [file, regatta_testkit::postgres::Server::shared().url("marked_and_migrated")] {
+        let store = regatta_store::open_marked(&url).await.unwrap();
+        let mark = Mark::Moving { to: "x".into() };
+        movable(&store).set_mark(None, Some(&mark)).await.unwrap();
+        let mut child = crate::child::command("migrate", Path::new(&url), 0);
+        let done =
+            child.env("REGATTA_TEST_MIGRATION", &migration).spawn().unwrap().wait_with_output().unwrap();
+        assert!(done.status.success());
+        let refused = regatta_store::open(&url).await.map(|store| store.describe());
+        assert!(
+            matches!(&refused, Err(StoreError::Refused(why)) if why.contains("is being moved to x")),
+            "{refused:?}"
+        );
+        assert_eq!(movable(&store).mark().await.unwrap(), Some(mark));
+    }
+}
