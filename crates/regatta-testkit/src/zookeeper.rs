@@ -4,6 +4,7 @@
 //! has to be started again; the end of the pipe, which comes with the end of this process however it ends, stops the
 //! server and removes the directory.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -61,15 +62,11 @@ impl Ensemble {
     /// Others, for a test that kills them.
     pub fn start(count: usize) -> Self {
         assert!(Path::new(JAR).exists(), "no {JAR}: install ZooKeeper (Debian: zookeeper)");
-        // All ports are held at once, so that none is given out twice.
-        let held: Vec<TcpListener> =
-            (0..3 * count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-        let ports: Vec<u16> = held.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+        let ports = free_ports(3 * count);
         let peers: String = (0..count)
             .map(|n| format!("server.{}=127.0.0.1:{}:{}\n", n + 1, ports[3 * n + 1], ports[3 * n + 2]))
             .collect();
-        let peers = if count > 1 { format!("initLimit=20\nsyncLimit=10\n{peers}") } else { String::new() };
-        drop(held);
+        let peers = if count > 1 { format!("initLimit=20\nsyncLimit=60\n{peers}") } else { String::new() };
         let members = (0..count).map(|n| Member::start(n + 1, ports[3 * n], &peers)).collect();
         let ensemble = Self { members };
         ensemble.members.iter().for_each(Member::wait);
@@ -107,6 +104,24 @@ impl Ensemble {
         self.members[n].restart();
         self.members[n].wait();
     }
+}
+
+/// Ports on which nobody listens, and which the system gives to nobody that asks for any port.
+fn free_ports(count: usize) -> Vec<u16> {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u16>().ok());
+    let given_out = ends.next().unwrap_or(32_768)..=ends.next().unwrap_or(60_999);
+    let mut ports: Vec<u16> = (10_000..=u16::MAX).filter(|port| !given_out.contains(port)).collect();
+    assert!(ports.len() > 1000, "the system gives out nearly all ports: {given_out:?}");
+    // Test programs that run at the same time look at different ones.
+    let chance = RandomState::new().build_hasher().finish();
+    let start = usize::try_from(chance % ports.len() as u64).unwrap();
+    ports.rotate_left(start);
+    // All are held at once, so that none is given out twice.
+    let bound = ports.into_iter().filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let held: Vec<TcpListener> = bound.take(count).collect();
+    assert_eq!(held.len(), count, "too few ports are free");
+    held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 impl Member {

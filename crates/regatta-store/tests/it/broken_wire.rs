@@ -15,8 +15,8 @@ use regatta_testkit::wire::{Upstream, Way, Wire};
 
 use crate::postgres::persist;
 
-/// Longer than a call may take: its limit is 15 s.
-const LIMIT: Duration = Duration::from_secs(18);
+/// Longer than a call may take, on a busy machine too: its limit is 15 s.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A proxy in front of the shared server.
 fn wire() -> Wire {
@@ -189,13 +189,16 @@ async fn a_connection_cut_after_any_byte_loses_and_repeats_nothing() {
 
 /// Repeats a write while the store is unreachable.
 async fn persist_mut(writes: &mut Writes, node: &Node, which: usize) {
-    for _ in 0..100 {
+    let started = Instant::now();
+    loop {
         match writes.write(node, which).await {
-            Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(StoreError::Unavailable(why)) => {
+                assert!(started.elapsed() < LIMIT, "the store stays away: {why}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             answer => return answer.unwrap(),
         }
     }
-    panic!("the store stays away");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -272,10 +275,10 @@ async fn a_listener_whose_network_was_away_is_woken_when_it_is_back() {
     other.enqueue(&[task("missed")], &RequestId::fresh(), at(1)).await.unwrap();
     changes.mark_unchanged();
     wire.heal();
-    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(LIMIT, changes.changed()).await.unwrap().unwrap();
     assert_eq!(persist(|| store.last_seq()).await, 1);
     // And from then on as before.
     changes.mark_unchanged();
     other.enqueue(&[task("heard")], &RequestId::fresh(), at(1)).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(LIMIT, changes.changed()).await.unwrap().unwrap();
 }

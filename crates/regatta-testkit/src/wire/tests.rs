@@ -42,6 +42,16 @@ fn hear(client: &mut TcpStream, len: usize) -> String {
     String::from_utf8(answer).unwrap()
 }
 
+/// Waits until the server has heard this much.
+#[track_caller]
+fn until_heard(heard: &Mutex<Vec<u8>>, len: usize) {
+    let started = Instant::now();
+    while heard.lock().unwrap().len() < len {
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", heard.lock().unwrap());
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Nothing arrives for a while.
 #[track_caller]
 fn hear_nothing(client: &mut TcpStream) {
@@ -67,7 +77,7 @@ fn a_delay_counts_for_each_direction_and_does_not_add_up_over_pieces() {
     say(&mut client, "x");
     hear(&mut client, 1);
     for way in [Way::Up, Way::Down] {
-        wire.set(way, |rules| rules.delay = Duration::from_millis(100));
+        wire.set(way, |rules| rules.delay = Duration::from_millis(500));
     }
     let started = Instant::now();
     for _ in 0..10 {
@@ -76,7 +86,7 @@ fn a_delay_counts_for_each_direction_and_does_not_add_up_over_pieces() {
     }
     assert_eq!(hear(&mut client, 10), "xxxxxxxxxx");
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(900), "{took:?}");
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(5), "{took:?}");
 }
 
 #[test]
@@ -98,7 +108,8 @@ fn what_is_held_arrives_later_and_what_is_swallowed_never() {
     wire.set(Way::Down, |rules| rules.flow = Flow::Held);
     say(&mut client, "a");
     hear_nothing(&mut client);
-    assert_eq!(*heard.lock().unwrap(), b"a", "the other direction passes");
+    // The other direction passes.
+    until_heard(&heard, 1);
     wire.heal();
     assert_eq!(hear(&mut client, 1), "a");
 
@@ -129,6 +140,7 @@ fn a_cut_lets_exactly_the_given_bytes_through_once() {
         let _may_be_cut = client.write_all(b"!");
         let mut answer = Vec::new();
         let _how = client.read_to_end(&mut answer);
+        until_heard(&heard, usize::try_from(bytes).unwrap());
         assert_eq!(heard.lock().unwrap().len() as u64, bytes);
         assert_eq!(wire.cuts(), 1);
         let mut again = TcpStream::connect(wire.address()).unwrap();
