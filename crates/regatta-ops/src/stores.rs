@@ -102,6 +102,7 @@ impl Project {
 
     /// Brings the schema of the store to this program's version.
     pub async fn migrate_store(&self) -> Result<StoreMigratedDocument, Refusal> {
+        self.refuse_zookeeper()?;
         let (before, _) = self.store_versions().await?;
         let store = self.create_store().await?;
         let (version, _) = self.store_versions().await?;
@@ -115,6 +116,7 @@ impl Project {
                 "`regatta store migrate` migrates it; name a PostgreSQL store with --store to print its SQL",
             ));
         }
+        self.refuse_zookeeper()?;
         PostgresStore::migration_script(&self.store_url).await.map_err(refused)
     }
 
@@ -125,6 +127,16 @@ impl Project {
         let (era, ended) = transfer::accept_loss(store.as_ref(), now).await.map_err(refused)?;
         let ended = ended.iter().map(|session| format!("{} on {}", session.node.what, session.node.node));
         Ok(LossAcceptedDocument { store: store.describe(), era, ended: ended.collect() })
+    }
+
+    /// A store in ZooKeeper has no tables.
+    fn refuse_zookeeper(&self) -> Result<(), Refusal> {
+        if !["zookeeper://", "zk://"].iter().any(|scheme| self.store_url.starts_with(scheme)) {
+            return Ok(());
+        }
+        Err(Refusal::usage("a store in ZooKeeper has no migrations").hinted(
+            "there is nothing to do: it is used as it is; name a SQLite or PostgreSQL store with --store",
+        ))
     }
 
     async fn store_versions(&self) -> Result<(usize, usize), Refusal> {
