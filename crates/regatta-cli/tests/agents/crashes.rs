@@ -110,11 +110,12 @@ fn the_tools_of_an_agent_that_is_killed_are_gone_before_it_goes_on() {
     let agents = ["claude", "codex"];
     let waits = agents.map(|agent| {
         let wait = scene.world.barrier(agent);
-        let pid = scene.world.outside(&format!("{agent}.pid"));
-        let pid = pid.display();
-        let tool = format!("echo $$ >{pid}; {}", wait.script());
+        // Held while the tool or a child of it lives. Its number would say nothing: each sandbox counts from one.
+        let lock = scene.world.outside(&format!("{agent}.lock"));
+        let lock = lock.display();
+        let tool = format!("exec 9>>{lock}; flock 9; {}", wait.script());
         let work =
-            format!("kill -0 $(cat {pid}) && echo alive >haunted.txt; echo made >{agent}.txt && {DONE}");
+            format!("flock -n {lock} true || echo alive >haunted.txt; echo made >{agent}.txt && {DONE}");
         let turns = [Turn::run(&tool), Turn::run(&work), Turn::say("It is done.")];
         scene.task(agent, agent, "max_attempts: 2", Script::of(turns));
         wait
