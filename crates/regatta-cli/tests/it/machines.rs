@@ -292,6 +292,38 @@ fn a_commit_that_the_hub_does_not_have_is_waited_for() {
 }
 
 #[test]
+fn a_copied_file_that_an_agent_commits_never_reaches_the_hub() {
+    let fleet = Fleet::new("private", 1);
+    let one = &fleet.worlds[0];
+    one.repo().write(".worktreeinclude", ".env\n");
+    one.repo().write(".env", "TOKEN=private\n");
+    let failed = |id: &str| {
+        until("it has failed", || matches!(&*fleet.state(id), "failed" | "blocked").then_some(()));
+    };
+    let script = format!(
+        "if [ -e {again} ]; then echo fine >fine.txt; exit 0; fi\n\
+         touch {again}; git add -f .env; git commit -qm env; echo left >left.txt; exit 1",
+        again = one.outside("again").display()
+    );
+    let daemon = one.daemon();
+    one.enqueue(&one.plan(&task("env", "auto_land: true", &script)));
+    failed("env");
+    one.regatta(["requeue", "env"]).exited(0);
+    fleet.wait_state("env", "landed");
+    stop(daemon);
+    let saved = one.repo().git(["for-each-ref", "--format=%(refname)", "refs/regatta/salvage/env/"]);
+    assert!(!saved.is_empty(), "the first attempt is saved here");
+    // Another salvage shows that all of them were looked at.
+    let daemon = one.daemon();
+    one.enqueue(&one.plan(&task("other", "auto_land: false", "echo other >other.txt; exit 1")));
+    failed("other");
+    stop(daemon);
+    until("saved work is at the hub", || fleet.refs("refs/regatta/salvage/other/").pop());
+    assert_eq!(fleet.refs("refs/regatta/salvage/env/"), Vec::<String>::new());
+    assert_eq!(fleet.git(&["log", "--all", "--format=%H", "--", ".env"]), "");
+}
+
+#[test]
 fn a_retry_continues_from_another_clone_and_a_task_that_is_requeued_starts_over() {
     let fleet = Fleet::new("retry", 2);
     let [one, two] = &fleet.worlds[..] else { unreachable!() };
