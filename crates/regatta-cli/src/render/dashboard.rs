@@ -28,6 +28,8 @@ struct Row {
     until: Option<Timestamp>,
     attempt: u32,
     doing: String,
+    /// `doing` is what its live agent does.
+    is_live: bool,
     /// Why its agent may need a person, by sign.
     suspected: BTreeMap<Sign, String>,
     cost: f64,
@@ -56,6 +58,7 @@ impl Dashboard {
                 until: None,
                 attempt: 0,
                 doing: String::new(),
+                is_live: false,
                 suspected: BTreeMap::new(),
                 cost: 0.0,
                 cost_before: 0.0,
@@ -80,6 +83,7 @@ impl Dashboard {
             Notice::Event(event) => self.event(event),
             Notice::Live { task, live } => {
                 let Some(row) = self.rows.get_mut(task) else { return };
+                row.is_live |= !matches!(live, Live::Usage { .. });
                 match live {
                     Live::Tool { name, summary } => row.doing = format!("{name} {summary}"),
                     Live::Text(text) => {
@@ -156,15 +160,21 @@ impl Dashboard {
             _ => None,
         };
         match &event.body {
-            // The agent's activity may arrive before its start has been read back from the store.
+            // The agent's activity may arrive before its claim and its start have been read back from the store.
             EventBody::Started { .. } => {}
-            EventBody::Enqueued { .. }
-            | EventBody::Claimed { .. }
-            | EventBody::Due
-            | EventBody::Exited { .. }
-            | EventBody::Approved { .. }
-            | EventBody::Done { .. } => row.doing.clear(),
-            body => row.doing = describe(body),
+            EventBody::Enqueued { .. } | EventBody::Claimed { .. } | EventBody::Due if row.is_live => {}
+            body => {
+                row.is_live = false;
+                row.doing = match body {
+                    EventBody::Enqueued { .. }
+                    | EventBody::Claimed { .. }
+                    | EventBody::Due
+                    | EventBody::Exited { .. }
+                    | EventBody::Approved { .. }
+                    | EventBody::Done { .. } => String::new(),
+                    body => describe(body),
+                };
+            }
         }
     }
 
@@ -283,6 +293,29 @@ impl Dashboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_agent_does_is_shown_though_its_claim_is_read_later() {
+        let task = TaskId::parse("a").unwrap();
+        let specs = [TaskSpec::plain(task.clone(), "sim", "do it")];
+        let start = Timestamp::from_millis(0);
+        let mut board = Dashboard::new(&Ui::plain(), "plan", &specs, start);
+        let mut doing = |notices: &[Notice]| {
+            notices.iter().for_each(|notice| board.update(notice));
+            board.rows[&task].doing.clone()
+        };
+        let said = |attempt, body| {
+            Notice::Event(Event { seq: 1, at: start, task: Some(task.clone()), attempt: Some(attempt), body })
+        };
+        let claimed = |n| said(n, EventBody::Claimed { node: "n".into() });
+        let started = |n| said(n, EventBody::Started { pid: 1 });
+        let live = Notice::Live { task: task.clone(), live: Live::Text("hello".to_owned()) };
+        assert_eq!(doing(&[live.clone(), claimed(1), started(1)]), "hello");
+        assert_eq!(doing(&[said(1, EventBody::Due), claimed(1)]), "hello");
+        let exited = EventBody::Exited { exit: regatta_core::exit::Exit::Exited { code: 1 } };
+        assert_eq!(doing(&[said(1, exited)]), "");
+        assert_eq!(doing(&[Notice::Held { task: task.clone(), why: "full".into() }, claimed(2)]), "");
+    }
 
     #[test]
     fn nothing_that_others_wrote_is_obeyed_by_the_terminal() {

@@ -292,8 +292,11 @@ impl Node {
 /// Serves the repositories below a directory to everybody.
 fn git_daemon(base: &Path) -> (Child, Upstream) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let daemon = Command::new("git")
-        .args(["daemon", "--reuseaddr", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"])
+    // `git daemon` would start it as another process, which would outlive the test.
+    let programs = Command::new("git").arg("--exec-path").output().unwrap().stdout;
+    let programs = String::from_utf8(programs).unwrap();
+    let daemon = Command::new(Path::new(programs.trim()).join("git-daemon"))
+        .args(["--reuseaddr", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"])
         .arg(format!("--port={port}"))
         .arg(format!("--base-path={}", base.display()))
         .stdin(Stdio::null())

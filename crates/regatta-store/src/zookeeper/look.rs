@@ -6,10 +6,11 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use zookeeper_client::{Client, MultiReadResult, Stat};
+use zookeeper_client::{Client, MultiReadResult, MultiWriteError, Stat};
 
 use super::failure::failed;
 use super::link::Link;
+use super::ops::ANY;
 use super::{codec, paths};
 use crate::{Result, StoreError};
 
@@ -118,9 +119,13 @@ impl Look<'_> {
     }
 
     async fn exchange(&self, asks: &[Ask]) -> Seeing<Vec<Answer>> {
-        // All requests are sent here, in this order; the answers are awaited below.
         let is_first = self.gate.load(Ordering::Acquire) == UNREAD;
-        let synced = is_first.then(|| self.client.sync(paths::GATE));
+        let is_ensemble = self.link.address.hosts.contains(',');
+        if is_first && is_ensemble {
+            self.catch_up().await?;
+        }
+        // All requests are sent here, in this order; the answers are awaited below.
+        let synced = (is_first && !is_ensemble).then(|| self.client.sync(paths::GATE));
         let mut sent = Vec::new();
         for batch in asks.chunks(BATCH) {
             let mut reader = self.client.new_multi_reader();
@@ -150,6 +155,18 @@ impl Look<'_> {
             return Err(Trouble::Moved);
         }
         Ok(answers)
+    }
+
+    /// Waits until the server has all that was acknowledged before. A leader answers `sync` at once, though it may not
+    /// have carried out yet what a follower has acknowledged already; a transaction that changes nothing waits for that.
+    async fn catch_up(&self) -> Result<()> {
+        let mut nothing = self.client.new_multi_writer();
+        nothing.add_check_version(paths::GATE, ANY).map_err(failed)?;
+        match nothing.commit().await {
+            Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
+            // Also one that fails has its place among the others.
+            Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
+        }
     }
 
     /// Whether the gate is open, and in the version in which this look has seen it first.
