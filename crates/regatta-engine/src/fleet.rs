@@ -3,9 +3,9 @@
 //! Three kinds of documents, and no machine listens to another:
 //!
 //! * **the record** of a node, by its id: what it is and has. Its engines write it when they start, hourly, and after a
-//!   reload ([`register`]).
+//!   reload (`register`).
 //! * **the order** to a node, by its id: what an operator wants of it. It stays until it is changed, so it outlives
-//!   restarts; the node's engines read it when a document changes ([`serve`]) and obey (`engine/nodes.rs`).
+//!   restarts; the node's engines read it when a document changes (`serve`) and obey (`engine/nodes.rs`).
 //! * **the status** of an engine, by its session: what it runs, holds, and does about its order. It is written when it
 //!   changes and once a minute, and wakes nobody.
 //!

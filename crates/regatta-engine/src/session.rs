@@ -19,7 +19,7 @@
 //! [`Identity::life`]. All others are judged by their beats alone, whatever their machine is called.
 //!
 //! **Where machines share the store** a session has a lease and a place: the clone it works in. Its process trees end
-//! by themselves after two thirds of the lease ([`lease`](crate::lease)), and others judge it by its beats after the
+//! by themselves after two thirds of the lease (`lease.rs`), and others judge it by its beats after the
 //! whole lease, unless they work in the same clone and can look its process up: only they can adopt its agents. An
 //! engine that ends and leaves its agents running gives them more time, in a document, before its last beat.
 
