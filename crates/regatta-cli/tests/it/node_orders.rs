@@ -170,7 +170,7 @@ fn a_task_waits_for_a_node_that_has_what_it_requires() {
     queue(&small, &[("t", "    requires: [gpu]\n", "echo t > t.txt"), ("u", "", "echo u > u.txt")]);
     reaches(&small, "u", "done");
     assert_eq!(held(&small, "t"), "it requires gpu, which no running node has");
-    // Another machine that only looks is told the same.
+    // A machine without an engine shows the same reason.
     let looks = node("requires", "name: looks\n");
     assert_eq!(held(&looks, "t"), "it requires gpu, which no running node has");
     let listed = looks.regatta(["list"]).exited(0).stdout;

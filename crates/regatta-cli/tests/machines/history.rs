@@ -171,7 +171,7 @@ impl Drama {
         (0..10).map(|_| self.dice.below(nodes) as usize).find(|n| !self.ends.contains_key(n)).unwrap_or(0)
     }
 
-    /// Reads the log from beside, until it is told to stop.
+    /// Follows the event log until the returned function is called, which returns what was read.
     fn follow(&self) -> impl FnOnce() -> Vec<Event> + use<> {
         let (url, is_over) = (self.fleet.url().to_owned(), Arc::new(AtomicBool::new(false)));
         let over = Arc::clone(&is_over);
