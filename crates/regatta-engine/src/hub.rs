@@ -12,9 +12,13 @@ mod trial;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::git::{Expect, GitCommand, GitError, Oid, RefEdit, RefOutcome, Repo, Work, check_ref_name};
+use crate::git::{
+    Expect, GitCommand, GitError, Lookout, Oid, RefEdit, RefOutcome, Repo, Work, check_ref_name,
+};
+use crate::session;
 pub use answer::Answer;
 pub use find::HubError;
 pub(crate) use find::default_remote;
@@ -37,6 +41,8 @@ pub struct Hub {
     work: Work,
     /// What git gets: the name of a remote, an absolute path, or an address.
     address: String,
+    /// Since when it has not answered. All clones of this share it.
+    silent_since: Arc<Mutex<Option<Instant>>>,
 }
 
 /// One ref's move at the hub: from a value, or from nothing, to a value, or to nothing.
@@ -78,6 +84,38 @@ impl Hub {
         command.cwd(&self.repo.toplevel).within(limit)
     }
 
+    /// For moving objects, which may take long: a hub that answers nothing for the time of a lease is not waited for.
+    fn transferring(&self) -> GitCommand {
+        let (hub, lease) = (self.clone(), session::lease());
+        let lookout = Lookout {
+            every: lease / 6,
+            silence: lease,
+            ask: Arc::new(move |limit| {
+                hub.git(limit).args(["ls-remote", "--quiet", "--", &hub.address, "HEAD"]).bytes().is_ok()
+            }),
+        };
+        self.git(TRANSFER_LIMIT).watched(lookout)
+    }
+
+    /// Since when it has not answered: the beginning of the first command without an answer.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        *self.silence()
+    }
+
+    fn silence(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records whether a command that began at this time was answered.
+    fn note(&self, begun: Instant, is_answered: bool) {
+        let mut silence = self.silence();
+        if is_answered {
+            *silence = None;
+        } else {
+            silence.get_or_insert(begun);
+        }
+    }
+
     /// The values of these refs (full names) at the hub; a missing one is left out.
     pub fn read<S: AsRef<str>>(&self, names: &[S]) -> Result<BTreeMap<String, Oid>, GitError> {
         let mut found = BTreeMap::new();
@@ -105,8 +143,11 @@ impl Hub {
         &self,
         patterns: impl IntoIterator<Item = &'a str>,
     ) -> Result<BTreeMap<String, Oid>, GitError> {
-        let command = self.git(READ_LIMIT).args(["ls-remote", "--quiet", "--", &self.address]).args(patterns);
-        let listed = self.reached(command.text())?;
+        // One that was silent has not much time to prove that it is back.
+        let limit = if self.silent_since().is_some() { READ_LIMIT / 6 } else { READ_LIMIT };
+        let command = self.git(limit).args(["ls-remote", "--quiet", "--", &self.address]).args(patterns);
+        let begun = Instant::now();
+        let listed = self.reached(begun, command.text())?;
         let mut found = BTreeMap::new();
         for line in listed.lines() {
             let Some((oid, name)) = line.split_once('\t') else { continue };
@@ -160,7 +201,7 @@ impl Hub {
             "--no-auto-maintenance",
             "--refmap=",
         ];
-        let mut command = self.git(TRANSFER_LIMIT).args(flags);
+        let mut command = self.transferring().args(flags);
         // Regatta's own git directory has few refs: these say what need not be sent.
         for tip in self.known()? {
             command = command.arg(format!("--negotiation-tip={tip}"));
@@ -171,11 +212,12 @@ impl Hub {
             None => name.to_owned(),
         };
         let command = command.args(["--", &self.address]).args(names.map(refspec));
+        let begun = Instant::now();
         match command.bytes() {
             Err(GitError::Failed { stderr, .. }) if stderr.contains("cannot lock ref") => {
                 Ok(Transfer::Overtaken)
             }
-            fetched => self.reached(fetched).map(|_| Transfer::Done),
+            fetched => self.reached(begun, fetched).map(|_| Transfer::Done),
         }
     }
 
@@ -239,7 +281,7 @@ impl Hub {
         stores: &[&Path],
     ) -> Result<Answer, GitError> {
         let quiet = ["push.followTags=false", "push.gpgSign=false"];
-        let command = quiet.into_iter().fold(self.git(TRANSFER_LIMIT), GitCommand::set).borrowing(stores);
+        let command = quiet.into_iter().fold(self.transferring(), GitCommand::set).borrowing(stores);
         let mut command = command.args(["push", "--porcelain", "--no-verify", "--recurse-submodules=no"]);
         if atomic {
             command = command.arg("--atomic");
@@ -254,7 +296,8 @@ impl Hub {
             let to = one.to.as_ref().map_or("", Oid::as_str);
             command = command.arg(format!("{to}:{}", one.name));
         }
-        match command.run() {
+        let begun = Instant::now();
+        let answer = match command.run() {
             Ok(ran) => Ok(answer::read(&self.address, &ran)),
             Err(GitError::NoAnswer { limit, .. }) => Ok(Answer::Unknown(format!(
                 "the hub {} did not answer within {} s",
@@ -262,12 +305,14 @@ impl Hub {
                 limit.as_secs()
             ))),
             Err(error) => Err(error),
-        }
+        };
+        self.note(begun, !matches!(answer, Ok(Answer::Unknown(_))));
+        answer
     }
 
     /// A failure of a command that only asks is the hub's absence, and not a fault of the task that asked.
-    fn reached<T>(&self, answer: Result<T, GitError>) -> Result<T, GitError> {
-        answer.map_err(|error| match error {
+    fn reached<T>(&self, begun: Instant, answer: Result<T, GitError>) -> Result<T, GitError> {
+        let answer = answer.map_err(|error| match error {
             GitError::Failed { stderr, .. } => {
                 GitError::HubAway { hub: self.address.clone(), why: answer::last_words(&stderr) }
             }
@@ -279,6 +324,8 @@ impl Hub {
                 GitError::HubAway { hub: self.address.clone(), why: "git was killed".to_owned() }
             }
             error => error,
-        })
+        });
+        self.note(begun, !matches!(answer, Err(GitError::HubAway { .. })));
+        answer
     }
 }

@@ -3,16 +3,18 @@
 use std::fs;
 
 use regatta_testkit::daemon::until;
+use regatta_testkit::repo::script;
 use regatta_testkit::wire::Way;
 use regatta_testkit::world::{Barrier, Running, task, text};
 
 use crate::Story;
-use crate::scene::{Fleet, GATED, HUB_PORT, stop};
+use crate::scene::{FENCE, Fleet, GATED, HUB_PORT, stop};
 
 pub(crate) const STORIES: &[Story] = &[
     ("a_push_cut_after_any_byte_lands_once", cut_answers),
     ("a_node_without_the_hub_works_on_and_lands_when_it_is_back", without_hub),
     ("a_lander_that_loses_only_the_hub_leaves_the_train_to_another", without_lander),
+    ("a_hub_that_is_silent_in_the_middle_of_a_push_holds_nobody_up", silent_in_push),
 ];
 
 /// Starts to land a task on the first node, until its candidate has passed the gate.
@@ -120,6 +122,46 @@ fn without_lander() {
     stop(two);
     world.enqueue(&world.plan(&task("b", "auto_land: true", "echo b >b.txt")));
     fleet.wait_states(["a landed", "b landed"]);
+    stop(one);
+    fleet.assert_sound();
+}
+
+/// The connection of the first lander's push stays open, and nothing passes any more. What it sent is accepted by the
+/// hub's hook after its successor has landed.
+fn silent_in_push() {
+    let fleet = Fleet::new(2, 3000, GATED);
+    let [armed, held, released] = ["armed", "held", "released"].map(|name| fleet.outside(name));
+    let hook = fleet.hub_dir().join("hooks/pre-receive");
+    // Holds the first push of the target, and no other.
+    script(
+        &hook,
+        &format!(
+            "grep -q refs/heads/main || exit 0\n\
+             rm '{}' 2>/dev/null || exit 0\n\
+             touch '{}'\n\
+             while [ ! -e '{}' ]; do sleep 0.1; done",
+            armed.display(),
+            held.display(),
+            released.display()
+        ),
+    );
+    fs::write(&armed, "").unwrap();
+    let one = fleet.node(1).daemon();
+    let world = &fleet.node(2).world;
+    world.enqueue(&world.plan(&task("a", "auto_land: true", "echo a >a.txt")));
+    until("the push is held", || held.exists().then_some(()));
+    fleet.node(1).host().cut_from(fleet.net.hub());
+    let two = fleet.node(2).daemon();
+    fleet.wait_states(["a landed"]);
+    let (target, fence) = (fleet.git(&["rev-parse", "main"]), fleet.git(&["rev-parse", FENCE]));
+    fs::write(&released, "").unwrap();
+    fleet.node(1).host().heal();
+    stop(two);
+    // What was held is decided before anything else of the first node.
+    world.enqueue(&world.plan(&task("b", "auto_land: false", "echo b >b.txt")));
+    fleet.wait_states(["a landed", "b done"]);
+    assert_eq!(fleet.git(&["rev-parse", "main"]), target, "{}", fleet.log());
+    assert_eq!(fleet.git(&["rev-parse", FENCE]), fence, "{}", fleet.log());
     stop(one);
     fleet.assert_sound();
 }

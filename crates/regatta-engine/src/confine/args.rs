@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::report::Fault;
 use super::sys;
@@ -20,6 +20,8 @@ pub(super) struct Args {
     /// The process to die with.
     pub(super) shim: Option<u32>,
     pub(super) argv: Vec<OsString>,
+    /// What the program's environment has that this process's does not, and without a value what it has not.
+    pub(super) env: Vec<(&'static str, Option<OsString>)>,
     /// Nobody reads how the program ended: a person started it.
     alone: bool,
 }
@@ -33,6 +35,16 @@ pub(super) struct Passed {
 }
 
 impl Args {
+    /// Those of a shim's own fork.
+    pub(super) fn of_shim(
+        cwd: &Path,
+        shim: u32,
+        argv: &[OsString],
+        env: Vec<(&'static str, Option<OsString>)>,
+    ) -> Self {
+        Self { cwd: cwd.to_owned(), shim: Some(shim), argv: argv.to_vec(), env, alone: false }
+    }
+
     pub(super) fn is_alone(&self) -> bool {
         self.alone
     }
@@ -121,6 +133,6 @@ impl Numbers {
             hold: self.hold.map(take).transpose()?,
         };
         let cwd = self.cwd.ok_or_else(|| wrong("no --cwd"))?;
-        Ok((Args { cwd, shim: self.shim, argv, alone }, passed))
+        Ok((Args { cwd, shim: self.shim, argv, env: Vec::new(), alone }, passed))
     }
 }

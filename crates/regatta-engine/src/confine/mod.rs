@@ -21,6 +21,7 @@
 mod args;
 mod document;
 mod forced;
+pub(crate) mod forked;
 mod landlock;
 pub(crate) mod limits;
 mod mounts;
@@ -45,7 +46,7 @@ pub use report::{Confined, Fault, Weaker};
 pub(crate) use stages::FAILED;
 pub use start::{Foreground, command};
 
-use args::Args;
+use args::{Args, Passed};
 use report::{Report, Status};
 
 /// The hidden command. `args` is what follows `regatta confine`; the result is the process's exit status.
@@ -58,7 +59,18 @@ pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
     }
     let (status, rest) = Args::decode(args);
     let status = Status::new(status);
-    let ready = rest.and_then(|(args, passed)| {
+    match rest {
+        Ok((args, passed)) => confine(&args, passed, &status),
+        Err(fault) => {
+            status.say(&Report::Failed(fault));
+            1
+        }
+    }
+}
+
+/// Reads the document, does as it says, and returns the exit status.
+fn confine(args: &Args, passed: Passed, status: &Status) -> i32 {
+    let ready = (|| {
         let document = document::read(File::from(passed.document))?;
         if document.level == Level::Files
             && let Some(hold) = &passed.hold
@@ -67,10 +79,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
             // nothing outlives those.
             fcntl_setfd(hold, FdFlags::empty()).map_err(|error| Fault::new("keep the lock", error))?;
         }
-        Ok((args, document, passed.listeners, passed.hold))
-    });
+        // A pair without ports has no purpose.
+        let listeners = passed.listeners.filter(|_| !net::ports(&document.network).is_empty());
+        Ok((document, listeners, passed.hold))
+    })();
     match ready {
-        Ok((args, document, listeners, _hold)) => stages::run(&args, &document, &status, listeners),
+        Ok((document, listeners, _hold)) => stages::run(args, &document, status, listeners),
         Err(fault) => {
             status.say(&Report::Failed(fault));
             1

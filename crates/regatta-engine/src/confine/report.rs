@@ -4,6 +4,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use regatta_core::sandbox::Level;
@@ -161,6 +162,10 @@ pub(super) struct Status(Option<File>);
 impl Status {
     pub(super) fn new(pipe: Option<File>) -> Self {
         Self(pipe)
+    }
+
+    pub(super) fn number(&self) -> Option<RawFd> {
+        self.0.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// A missing reader is no reason to stop: the shim's death ends this process anyway.

@@ -101,7 +101,15 @@ fn become_program(args: &Args) -> Fault {
         return Fault::at("enter", &args.cwd, error);
     }
     let program = &args.argv[0];
-    let error = Command::new(program).args(&args.argv[1..]).exec();
+    let mut command = Command::new(program);
+    command.args(&args.argv[1..]);
+    for (name, value) in &args.env {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let error = command.exec();
     Fault::at(PROGRAM, Path::new(program), error)
 }
 

@@ -1,19 +1,17 @@
 //! The caller's side: the command that starts a program confined, and the reading of its status pipe.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read};
+use std::io::{self, PipeReader, Read};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use regatta_core::sandbox::hosts::ProxyRules;
 use regatta_core::sandbox::{Confinement, Level};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::net;
@@ -89,13 +87,6 @@ fn inherited<T: AsFd>(fd: T) -> io::Result<T> {
     Ok(fd)
 }
 
-/// A confined start that is being prepared: the ends that the new process inherits.
-pub(crate) struct Start {
-    document: File,
-    status: PipeWriter,
-    listeners: Option<UnixStream>,
-}
-
 /// The ends that stay with the caller.
 pub(crate) struct Watch {
     level: Level,
@@ -117,48 +108,12 @@ pub(crate) enum Begun {
     Failed(Fault),
 }
 
-/// Prepares a confined start.
-pub(crate) fn prepare(document: &Confinement) -> io::Result<(Start, Watch)> {
-    let (reader, writer) = io::pipe()?;
-    fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-    let (ours, theirs) = if net::ports(&document.network).is_empty() {
-        (None, None)
-    } else {
-        UnixStream::pair().map(|(ours, theirs)| (Some(ours), Some(theirs)))?
-    };
-    let start = Start {
-        document: inherited(in_memory("confinement", &serde_json::to_vec(document)?)?)?,
-        status: inherited(writer)?,
-        listeners: theirs.map(inherited).transpose()?,
-    };
-    let watch = Watch {
-        level: document.level,
-        status: reader,
-        listeners: ours,
-        partial: Vec::new(),
-        has_ended: false,
-        ended: None,
-    };
-    Ok((start, watch))
-}
-
-impl Start {
-    /// The command in place of `argv`. `exe` is the `regatta` binary; the shim is this process.
-    pub(crate) fn command(&self, exe: &Path, cwd: &Path, hold: Option<&File>, argv: &[OsString]) -> Command {
-        let mut command = base(exe, &self.document, cwd);
-        command.arg("--status").arg(number(&self.status));
-        if let Some(listeners) = &self.listeners {
-            command.arg("--listeners").arg(number(listeners));
-        }
-        if let Some(hold) = hold {
-            command.arg("--hold").arg(number(hold));
-        }
-        command.arg("--shim").arg(std::process::id().to_string()).arg(OsStr::new("--")).args(argv);
-        command
-    }
-}
-
 impl Watch {
+    /// `status` does not block.
+    pub(super) fn new(level: Level, status: PipeReader, listeners: Option<UnixStream>) -> Self {
+        Self { level, status, listeners, partial: Vec::new(), has_ended: false, ended: None }
+    }
+
     /// The pipe, for waiting.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.has_ended).then(|| self.status.as_fd())
@@ -231,18 +186,5 @@ impl Watch {
     pub(crate) fn ended(&mut self) -> Option<i32> {
         self.lines();
         self.ended
-    }
-}
-
-/// The `regatta` binary that this process runs, even if it was replaced on disk since.
-pub(crate) fn own_exe() -> PathBuf {
-    const SELF: &str = "/proc/self/exe";
-    let place = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    match std::env::current_exe() {
-        // By its name, which lists of processes show.
-        Ok(path) if place(&path).is_ok_and(|found| place(Path::new(SELF)).is_ok_and(|own| own == found)) => {
-            path
-        }
-        _ => SELF.into(),
     }
 }

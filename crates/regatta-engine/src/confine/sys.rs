@@ -1,12 +1,13 @@
 //! The system calls that no safe wrapper offers. This is the only file of the crate with unsafe code.
 //!
-//! All of it runs in `regatta confine`, which has one thread: a fork there copies the whole program.
+//! All of it runs in `regatta confine`, or in a shim before its first thread: a fork there copies the whole program.
 #![expect(unsafe_code, reason = "namespaces, forks and signals have no safe interface")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::Pid;
 
@@ -129,6 +130,50 @@ pub(super) fn has_seccomp() -> bool {
     let result =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0_u32, &raw const action) };
     result == 0
+}
+
+/// Gives every signal that has a handler its default action, as the start of a program would. Ignored ones stay ignored.
+pub(super) fn drop_handlers() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: the structure is filled by the first call before it is read; numbers that are no signal, and the two
+        // that cannot have a handler, are refused.
+        unsafe {
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) != 0 {
+                continue;
+            }
+            let mut action = action.assume_init();
+            if action.sa_sigaction != libc::SIG_IGN && action.sa_sigaction != libc::SIG_DFL {
+                action.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// Replaces what lists of processes show after the program's own name. What does not fit is cut off.
+///
+/// To be called in a process with one thread that no longer reads its command line.
+pub(super) fn show_as(words: &[&OsStr]) -> Option<()> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The process name in parentheses may contain anything, even a `)`. `arg_start` and `arg_end` are numbers 48 and 49.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let start: usize = fields.next()?.parse().ok()?;
+    let end: usize = fields.next()?.parse().ok()?;
+    let size = end.checked_sub(start).filter(|_| start != 0)?;
+    // SAFETY: the kernel put the words of the command line there, one after the other, in writable memory of this
+    // process; one thread means that nobody reads them meanwhile.
+    let line =
+        unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut::<u8>(start), size) };
+    let own = line.iter().position(|byte| *byte == 0)? + 1;
+    // The last byte stays the end of the last word.
+    let rest = line.get_mut(own..size - 1)?;
+    rest.fill(0);
+    let bytes = words.iter().flat_map(|word| word.as_bytes().iter().chain([&0]));
+    for (to, from) in rest.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    Some(())
 }
 
 /// A signal mask of this thread.

@@ -7,9 +7,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{GitError, limited, locks};
+use super::{GitError, Lookout, limited, locks};
 
 /// The `GIT_*` variables that git may inherit: how to reach the network and where the user's configuration is, nothing
 /// that would point it at another repository.
@@ -121,6 +121,7 @@ pub(crate) struct GitCommand {
     only_once: bool,
     /// The time limit of a command that talks to another machine.
     limit: Option<Duration>,
+    lookout: Option<Lookout>,
 }
 
 /// The result of a command that was allowed to fail.
@@ -146,6 +147,7 @@ impl GitCommand {
             ref_edits: None,
             only_once: false,
             limit: None,
+            lookout: None,
         }
     }
 
@@ -154,6 +156,12 @@ impl GitCommand {
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self.only_once = true;
+        self
+    }
+
+    /// Killed as well if the other machine is silent.
+    pub(crate) fn watched(mut self, lookout: Lookout) -> Self {
+        self.lookout = Some(lookout);
         self
     }
 
@@ -273,9 +281,13 @@ impl GitCommand {
         }
         let mut child = command.spawn().map_err(missing)?;
         if let Some(limit) = self.limit {
-            return limited::output(child, limit)
+            let begun = Instant::now();
+            return limited::output(child, limit, self.lookout.as_ref())
                 .map_err(GitError::NotInstalled)?
-                .ok_or_else(|| GitError::NoAnswer { command: self.shown(), limit });
+                .ok_or_else(|| GitError::NoAnswer {
+                    command: self.shown(),
+                    limit: begun.elapsed().min(limit),
+                });
         }
         let mut pipe = child.stdin.take().zip(self.stdin.as_deref());
         // Input that fits into any pipe is written at once.

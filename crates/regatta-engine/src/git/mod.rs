@@ -50,6 +50,7 @@ pub use history::LoggedCommit;
 pub(crate) use history::{Entry, Shift, paths};
 pub use initialise::{HistoryLine, clone_repository, initialise};
 pub(crate) use keeps::KEEP;
+pub(crate) use limited::Lookout;
 pub use locks::StaleLock;
 pub(crate) use locks::{clear_in_lane, locks_below};
 pub use look::{DiffStyle, installed};

@@ -1,6 +1,7 @@
 //! Which hub the settings name.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use regatta_core::config::{Config, HubAddress};
 
@@ -40,7 +41,7 @@ impl Hub {
             HubAddress::Remote(address) | HubAddress::Url(address) => address,
             HubAddress::Path(path) => absolute(repo, &path).to_string_lossy().into_owned(),
         };
-        Ok(Some(Self { repo: repo.clone(), work: work.clone(), address }))
+        Ok(Some(Self { repo: repo.clone(), work: work.clone(), address, silent_since: Arc::default() }))
     }
 
     /// The repository at an address, whatever the settings say.
@@ -50,7 +51,7 @@ impl Hub {
             HubAddress::Remote(address) | HubAddress::Url(address) => address.clone(),
             HubAddress::Path(path) => absolute(repo, path).to_string_lossy().into_owned(),
         };
-        Some(Self { repo: repo.clone(), work: work.clone(), address })
+        Some(Self { repo: repo.clone(), work: work.clone(), address, silent_since: Arc::default() })
     }
 }
 

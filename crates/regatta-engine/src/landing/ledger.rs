@@ -43,9 +43,9 @@ pub(crate) struct TrainMemory {
 }
 
 impl TrainMemory {
-    /// The hub did not answer.
-    pub(super) fn hub_is_away(&self) {
-        lock(&self.hub_away).get_or_insert_with(Instant::now);
+    /// The hub has not answered, since this time if it is known.
+    pub(super) fn hub_is_away(&self, since: Option<Instant>) {
+        lock(&self.hub_away).get_or_insert_with(|| since.unwrap_or_else(Instant::now));
     }
 
     /// The hub answered. Returns whether it had been away.

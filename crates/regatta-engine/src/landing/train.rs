@@ -261,7 +261,8 @@ impl Train {
                     Ok(Went::Nowhere) => false,
                     // A hub that is away is waited for, like one that refuses.
                     Err(LandError::Git(error @ (GitError::HubAway { .. } | GitError::NoAnswer { .. }))) => {
-                        self.ctx.memory.train.hub_is_away();
+                        let since = self.ctx.repository.hub.as_ref().and_then(Hub::silent_since);
+                        self.ctx.memory.train.hub_is_away(since);
                         self.hub_tip = None;
                         let why = format!("could not {}", self.ctx.settings.redact(&with_causes(&error)));
                         self.nobody_moves(why).await?;

@@ -25,6 +25,8 @@ pub(crate) struct Args {
     pub(crate) hold: Option<PathBuf>,
     /// The launching engine: the shim starts nothing for one that has died.
     pub(crate) launcher: u32,
+    /// Whether the hand-over says what the tree may reach. It is known before the hand-over is read.
+    pub(crate) is_confined: bool,
     pub(crate) argv: Vec<OsString>,
 }
 
@@ -47,6 +49,7 @@ impl Args {
             log_limit: launch.log_limit,
             hold: launch.hold.as_deref().map(absolute).transpose()?,
             launcher: std::process::id(),
+            is_confined: launch.confine.is_some(),
             argv: launch.argv.clone(),
         })
     }
@@ -73,6 +76,9 @@ impl Args {
             option("--hold", hold.clone().into());
         }
         option("--launcher", self.launcher.to_string().into());
+        if self.is_confined {
+            args.push("--confined".into());
+        }
         args.push("--".into());
         args.extend(self.argv.iter().cloned());
         args
@@ -82,11 +88,16 @@ impl Args {
         let (mut run_dir, mut cwd, mut stdout, mut stderr) = (None, None, None, None);
         let (mut stdin, mut run_id, mut limit) = (Stdin::Null, None, None);
         let (mut grace, mut launcher, mut hold, mut log_limit) = (None, None, None, None);
+        let mut is_confined = false;
         loop {
             let name = args.next().ok_or("no `--` before the command")?;
             let name = name.to_str().ok_or("an option that is not UTF-8")?;
             if name == "--" {
                 break;
+            }
+            if name == "--confined" {
+                is_confined = true;
+                continue;
             }
             let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
             match name {
@@ -120,6 +131,7 @@ impl Args {
             log_limit,
             hold,
             launcher: launcher.ok_or("no --launcher")?,
+            is_confined,
             argv,
         })
     }
@@ -147,6 +159,7 @@ mod tests {
             log_limit: Some(9),
             hold: Some("/--hold".into()),
             launcher: 7,
+            is_confined: true,
             argv: vec!["--".into(), "--cwd".into(), "".into()],
         };
         assert_eq!(Args::decode(args.encode().into_iter()).unwrap(), args);

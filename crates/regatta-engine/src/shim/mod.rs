@@ -20,19 +20,22 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::exit::Exit;
+use regatta_core::sandbox::Confinement;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 
-use crate::confine::start::{self, Begun, Start, Watch};
+use crate::confine::forked::{self, Program, Waiting};
+use crate::confine::start::{Begun, Watch};
 use crate::confine::{Confined, Weaker, limits};
 use crate::lease::Leased;
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
@@ -134,6 +137,16 @@ struct Running<'a> {
 
 fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     let never = |error: String| Exit::never_started(error);
+    let mut pipes = Pipes::default();
+    let streams = streams(args, &mut pipes).map_err(never)?;
+    // Before the hand-over, so that it knows nothing of it.
+    let prepared = if args.is_confined {
+        let program = streams.program(args, ready.hold.as_ref());
+        let waiting = forked::fork(program);
+        Prepared::Waiting(waiting.map_err(|error| never(format!("prepare the sandbox: {error}")))?)
+    } else {
+        Prepared::Command(streams.command(args))
+    };
     let handover = Handover::receive().map_err(|error| never(format!("read the hand-over: {error}")))?;
     let redactor = handover.redactor();
     // Before the agent, so that it can knock at once.
@@ -144,12 +157,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     let door = door.transpose().map_err(never)?;
     let workers = Workers::new().map_err(|error| never(format!("make a pipe: {error}")))?;
     let workers = Arc::new(workers);
-    let mut pipes = Pipes::default();
-    let confine = handover.confine.as_deref().map(start::prepare).transpose();
-    let confine = confine.map_err(|error| never(format!("prepare the sandbox: {error}")))?;
-    let (confine, watch) = confine.unzip();
     let has_sockets = handover.confine.as_deref().is_some_and(|document| !document.sockets.is_empty());
-    let mut command = command(args, ready, confine.as_ref(), &mut pipes).map_err(never)?;
     // Asked to end before the start. A later request waits in its pipe.
     if ready.signals.wait(Some(Duration::ZERO)).any() {
         return Err(supervise::requested(&args.run_dir));
@@ -158,12 +166,10 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     if Leased::of(&args.run_dir).is_some_and(|lease| lease.left().is_none()) {
         return Err(supervise::lease_over());
     }
-    let spawned = command.spawn();
-    let child = spawned.map_err(|error| never(format!("{}: {error}", args.argv[0].display())))?;
-    // Our own copies of the agent's ends: while they are open no pipe reaches its end.
-    drop((command, confine));
+    // Our own copies of the agent's ends are dropped with it: while they are open no pipe reaches its end.
+    let (child, watch) = prepared.start(args, handover.confine.as_deref()).map_err(never)?;
     // Not reaped yet, so its pid is its own even if it has already ended.
-    let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id, workers.clone());
+    let mut tree = Tree::new(&ready.signals, child, &args.run_id, workers.clone());
     let (confined, listeners) =
         match watch.map(|watch| confined(args, ready, &mut tree, watch, has_sockets)).transpose() {
             Ok(confined) => confined.unzip(),
@@ -187,7 +193,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     let recorded = proxied
         .and_then(|proxy| Ok((proxy, Recorder::start(pipes, redactor, args.log_limit)?)))
         .and_then(|(proxy, recorder)| {
-            let agent = Identity::of(child.id())?;
+            let agent = Identity::of(child)?;
             let record = ShimRecord {
                 shim: ready.identity.clone(),
                 agent: agent.clone(),
@@ -246,22 +252,52 @@ fn confined(
     }
 }
 
-fn command(
-    args: &Args,
-    ready: &Ready,
-    confine: Option<&Start>,
-    pipes: &mut Pipes,
-) -> Result<Command, String> {
+/// What is ready to be started.
+enum Prepared {
+    Command(Command),
+    Waiting(Waiting),
+}
+
+impl Prepared {
+    /// Starts it, confined if it is to be. Returns the process, and what reports about its sandbox.
+    fn start(self, args: &Args, document: Option<&Confinement>) -> Result<(u32, Option<Watch>), String> {
+        match (self, document) {
+            (Self::Command(mut command), None) => {
+                let spawned = command.spawn();
+                let child = spawned.map_err(|error| format!("{}: {error}", args.argv[0].display()))?;
+                Ok((child.id(), None))
+            }
+            (Self::Waiting(waiting), Some(document)) => {
+                let child = waiting.pid();
+                let watch = waiting.go(document).map_err(|error| format!("prepare the sandbox: {error}"))?;
+                Ok((child, Some(watch)))
+            }
+            _ => Err("the hand-over and the command line differ about the sandbox".to_owned()),
+        }
+    }
+}
+
+/// The agent's ends of its streams.
+struct Streams {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+fn streams(args: &Args, pipes: &mut Pipes) -> Result<Streams, String> {
     let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     // Checked separately from a missing program, for which the system has the same error.
     std::fs::read_dir(&args.cwd).map_err(|error| at(&args.cwd, error))?;
     let stdin = match &args.stdin {
-        Stdin::Null => Stdio::null(),
+        Stdin::Null => {
+            let null = Path::new("/dev/null");
+            File::open(null).map_err(|error| at(null, error))?
+        }
         Stdin::File(path) => {
             let file = File::open(path).map_err(|error| at(path, error))?;
             // Inside, the file's path leads nowhere, and programs open `/dev/stdin`.
-            let file = if confine.is_some() { handover::copied(file) } else { Ok(file) };
-            file.map_err(|error| at(path, error))?.into()
+            let file = if args.is_confined { handover::copied(file) } else { Ok(file) };
+            file.map_err(|error| at(path, error))?
         }
     };
     let append = |path: &Path| {
@@ -273,25 +309,38 @@ fn command(
     let stderr =
         if args.stderr == args.stdout { stdout.try_clone() } else { pipes.add(append(&args.stderr)?) };
     let stderr = stderr.map_err(|error| at(&args.stderr, error))?;
-    let mut command = match confine {
-        None => {
-            let mut command = Command::new(&args.argv[0]);
-            command.args(&args.argv[1..]).current_dir(&args.cwd);
-            command
+    Ok(Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() })
+}
+
+impl Streams {
+    fn command(self, args: &Args) -> Command {
+        let mut command = Command::new(&args.argv[0]);
+        command.args(&args.argv[1..]).current_dir(&args.cwd);
+        for (name, value) in changed_environment(args) {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
         }
-        Some(confine) => confine.command(&start::own_exe(), &args.cwd, ready.hold.as_ref(), &args.argv),
-    };
-    command
+        command.stdin(self.stdin).stdout(self.stdout).stderr(self.stderr).process_group(0);
+        command
+    }
+
+    fn program<'a>(self, args: &'a Args, hold: Option<&'a File>) -> Program<'a> {
+        let Self { stdin, stdout, stderr } = self;
+        let env = changed_environment(args);
+        Program { argv: &args.argv, cwd: &args.cwd, env, stdin, stdout, stderr, hold }
+    }
+}
+
+/// Everything else is inherited: our environment is the agent's.
+fn changed_environment(args: &Args) -> Vec<(&'static str, Option<OsString>)> {
+    vec![
         // Some programs trust it more than the system, and would work where Regatta was started.
-        .env("PWD", args.cwd.components().as_path())
-        .env_remove("OLDPWD")
-        // Everything else is inherited: our environment is the agent's.
-        .env(MARKER, &args.run_id)
-        .stdin(stdin)
-        .stdout(stdout)
-        .stderr(stderr)
-        .process_group(0);
-    Ok(command)
+        ("PWD", Some(args.cwd.components().as_path().into())),
+        ("OLDPWD", None),
+        (MARKER, Some(args.run_id.clone().into())),
+    ]
 }
 
 fn take_lock(run_dir: &Path, record: &LockRecord) -> Result<File, String> {
