@@ -68,7 +68,7 @@ fn launch_file(file: Option<&std::ffi::OsStr>) -> ExitCode {
             .iter()
             .filter_map(|entry| entry.split_once('=').map(|(name, value)| (name.into(), value.into())))
             .collect(),
-        secrets: Vec::new(),
+        secrets: said["secret"].as_str().map(|value| ("SECRET".into(), value.into())).into_iter().collect(),
         stdin: path("stdin").map_or(Stdin::Null, Stdin::File),
         stdout: run_dir.join("stdout"),
         stderr: run_dir.join("stderr"),

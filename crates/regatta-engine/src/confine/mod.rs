@@ -1,5 +1,5 @@
 //! **What an agent causes to run reaches its lane, and nothing else of the person's.** `regatta confine` is a hidden
-//! command that the shim starts in place of a program: it restricts itself as a document says
+//! command, and what a shim forks in place of a program: it restricts itself as a document says
 //! ([`Confinement`](regatta_core::sandbox::Confinement)) and becomes the program, or starts it and stays until it has
 //! ended. It needs no root, no other program and no container.
 //!

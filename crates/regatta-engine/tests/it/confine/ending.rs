@@ -67,6 +67,49 @@ fn processor_time_is_counted() {
     });
 }
 
+#[test]
+fn the_processes_between_the_shim_and_the_program_know_nothing_of_the_shim() {
+    in_full(|world, document| {
+        let secret = "a-secret-that-only-the-shim-knows";
+        let hold = world.path("lock");
+        fs::write(&hold, "").unwrap();
+        world.give(&hold);
+        let more = json!({ "secret": secret, "hold": hold });
+        let running = world.start(Some(&document), &["sleep", "7777"], more);
+        let first = running.confined.as_ref().unwrap().first.unwrap();
+        assert!(remembers(running.shim, secret), "the search finds nothing");
+        for pid in [running.agent, first] {
+            assert!(!remembers(pid, secret), "{pid}");
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
+            assert_eq!(words[1], b"confine");
+            assert_eq!(words[words.len() - 2..], [b"sleep".as_slice(), b"7777"], "{words:?}");
+            let mut open: Vec<String> = fs::read_dir(format!("/proc/{pid}/fd"))
+                .unwrap()
+                .filter_map(|entry| Some(fs::read_link(entry.unwrap().path()).ok()?.display().to_string()))
+                .filter(|target| !target.starts_with("pipe:") && target != "/dev/null")
+                .collect();
+            open.sort();
+            assert_eq!(open, [hold.to_str().unwrap()]);
+        }
+        kill(running.shim);
+    });
+}
+
+/// Whether the text is somewhere in the writable memory of a process.
+fn remembers(pid: u32, text: &str) -> bool {
+    use std::os::unix::fs::FileExt;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    maps.lines().filter(|line| line.contains(" rw")).any(|line| {
+        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
+        memory.read_exact_at(&mut bytes, from).is_ok()
+            && bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    })
+}
+
 /// A tree that hides: own sessions, no environment, forked twice. Returns the pids outside.
 fn hiding(world: &World, document: &regatta_core::sandbox::Confinement, hold: &Path) -> (Running, Vec<u32>) {
     let script =
