@@ -2,6 +2,7 @@
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::history::Agent;
+use regatta_testkit::net::Host;
 use regatta_testkit::world::{Running, task};
 
 use crate::Story;
@@ -12,6 +13,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("a_stopped_engine_loses_its_agent_before_another_machine_starts_the_task", stopped),
     ("an_engine_cut_off_from_the_store_loses_its_agent_before_another_machine_starts_the_task", cut_off),
     ("a_machine_that_vanishes_is_replaced_and_comes_back", vanished),
+    ("a_node_at_work_listens_to_nobody", listens_to_nobody),
     ("machines_with_one_name_and_clocks_an_hour_apart_leave_each_other_alone", same_name),
 ];
 
@@ -83,6 +85,40 @@ fn cut_off() {
 
 fn vanished() {
     replaced(|fleet, _| fleet.node(1).host().cut(), |fleet, _| fleet.node(1).host().heal());
+}
+
+/// What a machine listens on, as the kernel lists it.
+fn listening(host: &Host) -> Vec<String> {
+    let mut found = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        let read = host.command("cat").arg(format!("/proc/self/net/{table}")).output().unwrap();
+        let text = String::from_utf8(read.stdout).unwrap();
+        assert!(text.contains("local_address"), "{text}");
+        // The fourth word is the state; 0A is listening.
+        let is_open = |line: &&str| line.split_whitespace().nth(3) == Some("0A");
+        found.extend(text.lines().filter(is_open).map(|line| format!("{table}: {line}")));
+    }
+    found
+}
+
+fn listens_to_nobody() {
+    let fleet = Fleet::new(2, 20_000, GATED);
+    let daemons = [fleet.node(1).daemon(), fleet.node(2).daemon()];
+    let world = &fleet.node(1).world;
+    let tasks =
+        ["a", "b"].map(|id| task(id, "auto_land: true", &seen(&fleet, 30, "echo x >$REGATTA_TASK.txt")));
+    world.enqueue(&world.plan(&tasks.concat()));
+    until("an agent is at work", || agent(&fleet, "a", 1));
+    // The store's host does listen: the look is a real one.
+    assert!(!listening(fleet.net.store()).is_empty());
+    for n in [1, 2] {
+        assert_eq!(listening(fleet.node(n).host()), [""; 0]);
+    }
+    fleet.wait_states(["a landed", "b landed"]);
+    for n in [1, 2] {
+        assert_eq!(listening(fleet.node(n).host()), [""; 0]);
+    }
+    daemons.into_iter().for_each(stop);
 }
 
 fn same_name() {
