@@ -85,6 +85,11 @@ impl Ensemble {
         hosts.join(",")
     }
 
+    /// Where each of the servers serves its clients.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.members.iter().map(|member| SocketAddr::from((Ipv4Addr::LOCALHOST, member.port))).collect()
+    }
+
     /// Kills the leader, or the only server, without a chance to write anything. Returns which it was.
     pub fn kill_leader(&self) -> usize {
         let is_leader = |member: &Member| matches!(member.mode().as_deref(), Some("leader" | "standalone"));

@@ -16,15 +16,22 @@ use regatta_store::{ContextQuery, StoreError};
 use regatta_testkit::daemon::{signal, within};
 use regatta_testkit::history::{Agent, Answer, Call, Caps, History};
 use regatta_testkit::postgres::Server;
-use regatta_testkit::wire::Way;
+use regatta_testkit::wire::{Way, Wire};
 use regatta_testkit::world::{Running, World, task};
+use regatta_testkit::zookeeper::Ensemble;
 
 use crate::Story;
-use crate::scene::{Fleet, HUB_PORT, STORE_PORT};
+use crate::scene::{Fleet, HUB_PORT, Servers};
 use crate::witness::{self, seen};
 
-pub(crate) const STORIES: &[Story] =
-    &[("a_fleet_in_which_something_breaks_every_few_seconds_adds_up", adds_up)];
+pub(crate) const STORIES: &[Story] = &[
+    ("a_fleet_in_which_something_breaks_every_few_seconds_adds_up", || {
+        adds_up(Servers::Postgres(Arc::new(Server::start())));
+    }),
+    ("a_fleet_on_zookeeper_in_which_something_breaks_every_few_seconds_adds_up", || {
+        adds_up(Servers::ZooKeeper(Arc::new(Ensemble::start(3))));
+    }),
+];
 
 /// The time after which agents of a silent engine end, in milliseconds.
 const FENCE: u32 = 6000;
@@ -62,7 +69,7 @@ struct Made {
 /// The whole run.
 struct Drama {
     fleet: Fleet,
-    server: Arc<Server>,
+    servers: Servers,
     dice: Dice,
     daemons: Vec<Option<Running>>,
     /// What ends at which time, by node.
@@ -106,12 +113,12 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn adds_up() {
+fn adds_up(servers: Servers) {
     let is_long = std::env::var("REGATTA_FAULTS").is_ok_and(|form| form == "long");
     let seed = number("REGATTA_FAULTS_SEED").unwrap_or(7);
     let seconds = number("REGATTA_FAULTS_SECONDS").unwrap_or(if is_long { 300 } else { 40 });
     let nodes = if is_long { 4 } else { 3 };
-    let mut drama = Drama::new(nodes, seed);
+    let mut drama = Drama::new(servers, nodes, seed);
     let follower = drama.follow();
     drama.play(Duration::from_secs(seconds), if is_long { 90 } else { 30 });
     drama.settle();
@@ -125,12 +132,11 @@ fn adds_up() {
 }
 
 impl Drama {
-    fn new(nodes: u8, seed: u64) -> Self {
-        let server = Arc::new(Server::start());
+    fn new(servers: Servers, nodes: u8, seed: u64) -> Self {
         let settings = format!(
             "max_workers: {ON_NODE}\nlimits: {{ groups: {{ g: {IN_GROUP} }} }}\nland: {{ auto: true, test_command: GATE }}\n"
         );
-        let mut fleet = Fleet::on(&server, nodes, FENCE, &settings);
+        let mut fleet = Fleet::on(&servers, nodes, FENCE, &settings);
         for node in &mut fleet.nodes {
             let clock = node.world.outside("clock");
             fs::write(&clock, "0").unwrap();
@@ -144,7 +150,7 @@ impl Drama {
         let daemons = fleet.nodes.iter().map(|node| Some(node.daemon())).collect();
         Self {
             fleet,
-            server,
+            servers,
             dice: Dice::new(seed),
             daemons,
             ends: BTreeMap::new(),
@@ -359,8 +365,8 @@ impl Drama {
                 }
             }
             0 => {
-                self.say("PostgreSQL is killed".into());
-                self.server.kill_and_restart();
+                self.say("the store's server is killed".into());
+                self.servers.kill_and_restart();
             }
             1 => {
                 let bytes = self.dice.below(4000);
@@ -371,11 +377,11 @@ impl Drama {
                 let bytes = self.dice.below(20_000);
                 let way = if self.dice.one_in(2) { Way::Up } else { Way::Down };
                 self.say(format!("a connection to the store is cut after {bytes} bytes {way:?}"));
-                self.fleet.store.cut_after(way, bytes);
+                self.fleet.store.iter().for_each(|wire| wire.cut_after(way, bytes));
             }
             3 => {
                 self.say("all connections to the store are reset".into());
-                self.fleet.store.reset();
+                self.fleet.store.iter().for_each(Wire::reset);
             }
             4 => {
                 let n = self.some_node();
@@ -404,8 +410,10 @@ impl Drama {
             Fault::Deaf => host.deaf(net.store()),
             Fault::Lossy => host.lossy(25),
             Fault::Refused => {
-                host.refuse(net.store(), STORE_PORT);
-                host.reset(net.store(), STORE_PORT);
+                for port in self.fleet.store_ports() {
+                    host.refuse(net.store(), port);
+                    host.reset(net.store(), port);
+                }
                 host.refuse(net.hub(), HUB_PORT);
             }
             Fault::Stopped => self.daemons[n].iter().for_each(|daemon| signal(daemon.pid(), "STOP")),
@@ -417,7 +425,7 @@ impl Drama {
     /// Nothing breaks any more; waits until nothing moves.
     fn settle(&mut self) {
         self.fleet.hub.heal();
-        self.fleet.store.heal();
+        self.fleet.store.iter().for_each(Wire::heal);
         for n in 0..self.daemons.len() {
             self.heal(n);
         }

@@ -10,15 +10,25 @@ use crate::Story;
 use crate::scene::{Fleet, GATED, stop};
 
 pub(crate) const STORIES: &[Story] = &[
-    ("a_lander_stopped_after_its_intent_is_replaced", || replaced_at("intended", STOPPED)),
-    ("a_lander_stopped_after_a_test_is_replaced", || replaced_at("tested", STOPPED)),
-    ("a_lander_stopped_before_its_push_is_replaced", || replaced_at("gated", STOPPED)),
-    ("a_lander_stopped_after_its_push_is_replaced", || replaced_at("pushed", STOPPED)),
-    ("a_lander_stopped_while_its_branch_follows_is_replaced", || replaced_at("ref-moved", STOPPED)),
-    ("a_lander_stopped_after_its_landing_is_replaced", || replaced_at("landed", STOPPED)),
-    ("a_lander_cut_off_before_its_push_is_replaced", || replaced_at("gated", CUT)),
-    ("a_lander_cut_off_after_its_push_is_replaced", || replaced_at("pushed", CUT)),
+    ("a_lander_stopped_after_its_intent_is_replaced", || replaced_at(POSTGRES, "intended", STOPPED)),
+    ("a_lander_stopped_after_a_test_is_replaced", || replaced_at(POSTGRES, "tested", STOPPED)),
+    ("a_lander_stopped_before_its_push_is_replaced", || replaced_at(POSTGRES, "gated", STOPPED)),
+    ("a_lander_stopped_after_its_push_is_replaced", || replaced_at(POSTGRES, "pushed", STOPPED)),
+    ("a_lander_stopped_while_its_branch_follows_is_replaced", || replaced_at(POSTGRES, "ref-moved", STOPPED)),
+    ("a_lander_stopped_after_its_landing_is_replaced", || replaced_at(POSTGRES, "landed", STOPPED)),
+    ("a_lander_cut_off_before_its_push_is_replaced", || replaced_at(POSTGRES, "gated", CUT)),
+    ("a_lander_cut_off_after_its_push_is_replaced", || replaced_at(POSTGRES, "pushed", CUT)),
+    ("a_lander_on_zookeeper_stopped_before_its_push_is_replaced", || {
+        replaced_at(ZOOKEEPER, "gated", STOPPED);
+    }),
+    ("a_lander_on_zookeeper_cut_off_after_its_push_is_replaced", || replaced_at(ZOOKEEPER, "pushed", CUT)),
 ];
+
+/// A fleet of two.
+type Make = fn() -> Fleet;
+
+const POSTGRES: Make = || Fleet::new(2, 4000, GATED);
+const ZOOKEEPER: Make = || Fleet::on_zookeeper(2, 8000, GATED);
 
 /// How the lander goes away, and comes back.
 #[derive(Clone, Copy)]
@@ -35,8 +45,8 @@ const CUT: Absence = Absence {
     comes_back: |fleet, _| fleet.node(1).host().heal(),
 };
 
-fn replaced_at(place: &str, absence: Absence) {
-    let mut fleet = Fleet::new(2, 3000, GATED);
+fn replaced_at(make: Make, place: &str, absence: Absence) {
+    let mut fleet = make();
     let barrier = fleet.node(1).world.barrier("place");
     let path = fleet.node(1).world.outside("place");
     fleet.nodes[0].world.env("REGATTA_PAUSEPOINT", format!("{place}:{}", path.display()));

@@ -12,6 +12,9 @@ use crate::witness::{agent, agents, now, seen};
 pub(crate) const STORIES: &[Story] = &[
     ("a_stopped_engine_loses_its_agent_before_another_machine_starts_the_task", stopped),
     ("an_engine_cut_off_from_the_store_loses_its_agent_before_another_machine_starts_the_task", cut_off),
+    ("on_zookeeper_too_an_engine_cut_off_loses_its_agent_before_another_machine_starts_the_task", || {
+        cut_off_from(Fleet::on_zookeeper(2, FENCE, GATED));
+    }),
     ("a_machine_that_vanishes_is_replaced_and_comes_back", vanished),
     ("a_node_at_work_listens_to_nobody", listens_to_nobody),
     ("machines_with_one_name_and_clocks_an_hour_apart_leave_each_other_alone", same_name),
@@ -29,8 +32,7 @@ const ENDING: u64 = 4000;
 const SLACK: u64 = 1500;
 
 /// Two nodes, a task at work on the first, and what happens when its engine falls silent by `silence`.
-fn replaced(silence: impl Fn(&Fleet, &Running), back: impl Fn(&Fleet, &Running)) {
-    let fleet = Fleet::new(2, FENCE, GATED);
+fn replaced(fleet: Fleet, silence: impl Fn(&Fleet, &Running), back: impl Fn(&Fleet, &Running)) {
     let one = fleet.node(1).daemon();
     let work = seen(&fleet, 900, "echo done >done.txt");
     let script = format!(
@@ -73,18 +75,27 @@ fn replaced(silence: impl Fn(&Fleet, &Running), back: impl Fn(&Fleet, &Running))
 }
 
 fn stopped() {
-    replaced(|_, daemon| daemon.signal("STOP"), |_, daemon| daemon.signal("CONT"));
+    replaced(usual(), |_, daemon| daemon.signal("STOP"), |_, daemon| daemon.signal("CONT"));
+}
+
+fn usual() -> Fleet {
+    Fleet::new(2, FENCE, GATED)
 }
 
 fn cut_off() {
+    cut_off_from(usual());
+}
+
+fn cut_off_from(fleet: Fleet) {
     replaced(
+        fleet,
         |fleet, _| fleet.node(1).host().cut_from(fleet.net.store()),
         |fleet, _| fleet.node(1).host().heal(),
     );
 }
 
 fn vanished() {
-    replaced(|fleet, _| fleet.node(1).host().cut(), |fleet, _| fleet.node(1).host().heal());
+    replaced(usual(), |fleet, _| fleet.node(1).host().cut(), |fleet, _| fleet.node(1).host().heal());
 }
 
 /// What a machine listens on, as the kernel lists it.

@@ -5,8 +5,8 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use regatta_store::Store;
 use regatta_testkit::daemon::{DEADLINE, until, within};
@@ -16,11 +16,12 @@ use regatta_testkit::postgres::Server;
 use regatta_testkit::repo::{ScratchRepo, script, write};
 use regatta_testkit::wire::{Upstream, Wire};
 use regatta_testkit::world::{Running, World, text};
+use regatta_testkit::zookeeper::Ensemble;
 
 use crate::REGATTA;
 
-/// The port of the store.
-pub(crate) const STORE_PORT: u16 = 5432;
+/// The port of the store's first server; the others have the next ones.
+const STORE_PORT: u16 = 5432;
 /// The port of the hub.
 pub(crate) const HUB_PORT: u16 = 9418;
 /// The target at the hub.
@@ -31,12 +32,53 @@ pub(crate) const FENCE: &str = "refs/regatta/train/main";
 /// Settings of a node that lands what passes the gate, which is recorded.
 pub(crate) const GATED: &str = "land: { test_command: GATE }\n";
 
+/// The servers of a store.
+#[derive(Clone)]
+pub(crate) enum Servers {
+    Postgres(Arc<Server>),
+    ZooKeeper(Arc<Ensemble>),
+}
+
+impl Servers {
+    fn upstreams(&self) -> Vec<Upstream> {
+        match self {
+            Self::Postgres(server) => vec![Upstream::Unix(server.socket())],
+            Self::ZooKeeper(ensemble) => ensemble.addresses().into_iter().map(Upstream::Tcp).collect(),
+        }
+    }
+
+    /// The address of the store through these hosts.
+    fn url_through(&self, hosts: &[String], project: &str) -> String {
+        match self {
+            Self::Postgres(_) => {
+                format!("postgres://regatta@{}/postgres?project={project}&sslmode=disable", hosts.join(","))
+            }
+            Self::ZooKeeper(_) => format!("zookeeper://{}/{project}?plain=true", hosts.join(",")),
+        }
+    }
+
+    fn url(&self, project: &str) -> String {
+        match self {
+            Self::Postgres(server) => server.url(project),
+            Self::ZooKeeper(ensemble) => ensemble.url(project),
+        }
+    }
+
+    /// Kills the server, or the leader of several, and starts it again.
+    pub(crate) fn kill_and_restart(&self) {
+        match self {
+            Self::Postgres(server) => server.kill_and_restart(),
+            Self::ZooKeeper(ensemble) => ensemble.restart(ensemble.kill_leader()),
+        }
+    }
+}
+
 /// Machines that share a store and a hub.
 pub(crate) struct Fleet {
     pub(crate) nodes: Vec<Node>,
     pub(crate) net: Arc<Net>,
-    /// Everything between the nodes and the store passes here.
-    pub(crate) store: Wire,
+    /// Everything between the nodes and the store passes here, one for each server.
+    pub(crate) store: Vec<Wire>,
     /// Everything between the nodes and the hub passes here.
     pub(crate) hub: Wire,
     /// A directory outside of all machines.
@@ -56,27 +98,40 @@ impl Fleet {
     /// A fleet whose nodes have these settings. A lease lasts 1.5 times `fence` milliseconds, and agents of a silent
     /// engine end after `fence`.
     pub(crate) fn new(nodes: u8, fence: u32, settings: &str) -> Self {
-        Self::on(Server::shared(), nodes, fence, settings)
+        static SERVER: OnceLock<Arc<Server>> = OnceLock::new();
+        let server = SERVER.get_or_init(|| Arc::new(Server::start()));
+        Self::on(&Servers::Postgres(Arc::clone(server)), nodes, fence, settings)
     }
 
-    /// The same on another server.
-    pub(crate) fn on(server: &Server, nodes: u8, fence: u32, settings: &str) -> Self {
+    /// The same on three servers of ZooKeeper.
+    pub(crate) fn on_zookeeper(nodes: u8, fence: u32, settings: &str) -> Self {
+        static ENSEMBLE: OnceLock<Arc<Ensemble>> = OnceLock::new();
+        let ensemble = ENSEMBLE.get_or_init(|| Arc::new(Ensemble::start(3)));
+        Self::on(&Servers::ZooKeeper(Arc::clone(ensemble)), nodes, fence, settings)
+    }
+
+    /// The same on other servers.
+    pub(crate) fn on(servers: &Servers, nodes: u8, fence: u32, settings: &str) -> Self {
         static FLEETS: AtomicU32 = AtomicU32::new(0);
         let net = Arc::new(Net::new(nodes));
         let common = tempfile::Builder::new().prefix("regatta-fleet-").tempdir().unwrap();
         let project = format!("fleet_{}", FLEETS.fetch_add(1, Ordering::Relaxed));
-        let store = Wire::over(net.store().listen(STORE_PORT), Upstream::Unix(server.socket()));
+        let ports = STORE_PORT..;
+        let store: Vec<Wire> = (ports.clone().zip(servers.upstreams()))
+            .map(|(port, upstream)| Wire::over(net.store().listen(port), upstream))
+            .collect();
         let (daemon, upstream) = git_daemon(common.path());
         let hub = Wire::over(net.hub().listen(HUB_PORT), upstream);
-        let url =
-            format!("postgres://regatta@{}/postgres?project={project}&sslmode=disable", net.store().address);
+        let hosts: Vec<String> =
+            ports.take(store.len()).map(|port| format!("{}:{port}", net.store().address)).collect();
+        let url = servers.url_through(&hosts, &project);
         let gate = common.path().join("gate.sh");
         let gates = common.path().join("gates.log");
         script(&gate, &format!("git rev-parse 'HEAD^{{tree}}' >>'{}'", gates.display()));
         let settings = settings.replace("GATE", &format!("\"'{}'\"", gate.display()));
         let made: Vec<Node> =
             (1..=usize::from(nodes)).map(|n| Node::new(&net, n, &settings, &url, fence)).collect();
-        let fleet = Self { nodes: made, store, hub, common, url: server.url(&project), daemon, net };
+        let fleet = Self { nodes: made, store, hub, common, url: servers.url(&project), daemon, net };
         fleet.make_hub();
         fleet
     }
@@ -89,6 +144,11 @@ impl Fleet {
         repo.git(["push", "--quiet", shown(&path), "main"]);
         let tips: BTreeSet<String> = self.nodes.iter().map(|node| node.world.repo().rev("main")).collect();
         assert_eq!(tips.len(), 1, "all clones start with the same commit");
+    }
+
+    /// The ports of the store.
+    pub(crate) fn store_ports(&self) -> impl Iterator<Item = u16> {
+        (STORE_PORT..).take(self.store.len())
     }
 
     /// A node, counted from 1.
