@@ -247,6 +247,18 @@ pub enum EventBody {
         /// The branch it had landed on.
         target: String,
     },
+    /// An engine started on a node that had none, where machines share the store.
+    NodeJoined {
+        /// The node's name.
+        node: String,
+    },
+    /// The last engine of a node went away and did not end its session; others ended it.
+    NodeLost {
+        /// The node's name.
+        node: String,
+        /// How many tasks it worked on; they are released.
+        released: u64,
+    },
     /// A note for the user; changes no state.
     Noted {
         /// The text of the note.

@@ -55,8 +55,8 @@ impl<L: Layer> Store for L {
         self.inner().is_shared()
     }
 
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
-        self.pass("open_session", || self.inner().open_session(session, node)).await
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
+        self.pass("open_session", || self.inner().open_session(session, node, at)).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {

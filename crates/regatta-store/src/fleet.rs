@@ -25,6 +25,9 @@ pub const NODE_ORDER: &str = "node-order";
 /// Which node has a name, by the name in lower case: names are unique.
 pub const NODE_NAME: &str = "node-name";
 
+/// The open sessions of a node's engines, by its id. The store writes it together with the sessions.
+pub const NODE_ENGINES: &str = "node-engines";
+
 /// A request for a log that another machine has, and its pieces. They wake only those who wait for such documents.
 pub const LOG_REQUEST: &str = "log-request";
 /// See [`LOG_REQUEST`].

@@ -137,7 +137,10 @@ pub trait Store: Crew + Fleet {
 
     /// Opens `session` for `node`, which may claim from then on. Repeating it changes nothing. A session that was
     /// closed or expired cannot be opened again: [`StoreError::SessionExpired`].
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()>;
+    ///
+    /// The first open session of an engine of a node that shares the store appends
+    /// [`NodeJoined`](EventBody::NodeJoined).
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()>;
 
     /// Increments the session's beat and returns it. [`StoreError::SessionExpired`] if it is gone: stop all workers.
     async fn renew(&self, session: &SessionId) -> Result<Beat>;
@@ -152,6 +155,7 @@ pub trait Store: Crew + Fleet {
     /// write of that session succeeds, and its roles are free. Its claims go to `heir`, with a higher fence and the
     /// same attempt, so that live workers can be adopted; without an heir they go back to the queue uncharged. The heir
     /// must be open. Returns the tasks that were claimed; repeating the call when the session is gone returns the same.
+    /// Without an heir, the end of a node's last open session of an engine appends [`NodeLost`](EventBody::NodeLost).
     async fn expire_session(
         &self,
         session: &SessionId,

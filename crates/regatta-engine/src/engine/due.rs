@@ -99,6 +99,8 @@ impl Effect {
             | EventBody::BudgetSpent { .. }
             | EventBody::Salvaged { .. }
             | EventBody::TakenBack { .. }
+            | EventBody::NodeJoined { .. }
+            | EventBody::NodeLost { .. }
             | EventBody::Noted { .. } => Self::None,
         }
     }

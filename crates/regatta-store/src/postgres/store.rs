@@ -35,8 +35,8 @@ impl Store for PostgresStore {
         true
     }
 
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
-        self.write(&rules::sessions::open(session, node)).await
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
+        self.write(&rules::sessions::open(session, node, at)).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {
