@@ -46,6 +46,8 @@ pub enum NotifyKind {
     ConflictAhead,
     /// A budget is spent, wholly or mostly.
     Budget,
+    /// No running node has what a task requires.
+    Unserved,
     /// An engine started on a node that had none.
     NodeJoined,
     /// The engines of a node went away.
@@ -56,7 +58,7 @@ pub enum NotifyKind {
 
 impl NotifyKind {
     /// All kinds, as written in `notify[].on`.
-    pub const NAMES: [(&'static str, NotifyKind); 11] = [
+    pub const NAMES: [(&'static str, NotifyKind); 12] = [
         ("landed", NotifyKind::Landed),
         ("done", NotifyKind::Done),
         ("blocked", NotifyKind::Blocked),
@@ -65,6 +67,7 @@ impl NotifyKind {
         ("needs-input", NotifyKind::NeedsInput),
         ("conflict-ahead", NotifyKind::ConflictAhead),
         ("budget", NotifyKind::Budget),
+        ("unserved", NotifyKind::Unserved),
         ("node-joined", NotifyKind::NodeJoined),
         ("node-lost", NotifyKind::NodeLost),
         ("idle", NotifyKind::Idle),
@@ -161,6 +164,9 @@ impl Notification {
             EventBody::BudgetWarned { scope, detail } | EventBody::BudgetSpent { scope, detail } => {
                 (NotifyKind::Budget, None, Some(format!("{scope}: {detail}")), None)
             }
+            EventBody::Unserved { why, .. } => {
+                (NotifyKind::Unserved, Some(StateName::Pending), Some(why.clone()), None)
+            }
             EventBody::NodeJoined { node } => (NotifyKind::NodeJoined, None, Some(node.clone()), None),
             EventBody::NodeLost { node, released } => {
                 let released = counted(*released, "task");
@@ -231,6 +237,7 @@ impl Notification {
         text.push_str(match self.kind {
             NotifyKind::NeedsInput => "needs input",
             NotifyKind::ConflictAhead => "would conflict",
+            NotifyKind::Unserved => "cannot start",
             NotifyKind::NodeJoined => "node joined",
             NotifyKind::NodeLost => "node lost",
             kind => kind.as_str(),

@@ -22,6 +22,8 @@ pub const STATUS: &str = "status";
 pub const NODE: &str = "node";
 /// What an operator wants of a node, by its id.
 pub const NODE_ORDER: &str = "node-order";
+/// When the drain of a node stops what still runs there, by its id. The node writes it when it reads the order.
+pub const NODE_DRAIN: &str = "node-drain";
 /// Which node has a name, by the name in lower case: names are unique.
 pub const NODE_NAME: &str = "node-name";
 

@@ -21,6 +21,7 @@ mod model;
 pub mod postgres;
 pub mod program;
 mod rules;
+mod server_time;
 mod spending;
 pub mod sqlite;
 mod stored;
@@ -57,6 +58,7 @@ pub use crew::*;
 pub use error::{Result, StoreError};
 pub use fleet::*;
 pub use model::*;
+pub use server_time::ServerTime;
 pub use spending::*;
 
 /// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same; `postgres://USER@HOST/DATABASE`;
@@ -132,6 +134,17 @@ pub trait Store: Crew + Fleet {
 
     /// Whether several machines can use it. SQLite's file belongs to one.
     fn is_shared(&self) -> bool;
+
+    /// The time of its server, as an earlier call has learned it by the way: a renewal does. `None` if there is no server,
+    /// or nothing was learned yet. Only for display.
+    fn known_time(&self) -> Option<ServerTime> {
+        None
+    }
+
+    /// The same, asked for if nothing was learned yet.
+    async fn server_time(&self) -> Result<Option<ServerTime>> {
+        Ok(None)
+    }
 
     // ── Sessions: presence, and the owners of claims ────────────────────────────────────────────────────────
 

@@ -138,6 +138,8 @@ pub fn describe(body: &EventBody) -> String {
         }
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", commit.short()),
         EventBody::TakenBack { target } => format!("taken back: it is no longer on {target}"),
+        EventBody::Unserved { why, .. } => format!("cannot start: {}", line(why)),
+        EventBody::Servable { node } => format!("can start on {node}"),
         EventBody::NodeJoined { node } => format!("node {node} joined"),
         EventBody::NodeLost { node, released: 0 } => format!("node {node} was lost; it worked on nothing"),
         EventBody::NodeLost { node, released } => {

@@ -17,7 +17,7 @@ use super::{
 use crate::rules;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery, Spending, Step,
     Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
@@ -33,6 +33,17 @@ impl Store for PostgresStore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn known_time(&self) -> Option<ServerTime> {
+        self.pool.time.get()
+    }
+
+    async fn server_time(&self) -> Result<Option<ServerTime>> {
+        match self.known_time() {
+            Some(known) => Ok(Some(known)),
+            None => call!(self, db => sessions::time(&db)),
+        }
     }
 
     async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {

@@ -93,6 +93,8 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::BudgetSpent { .. }
         | EventBody::Salvaged { .. }
         | EventBody::TakenBack { .. }
+        | EventBody::Unserved { .. }
+        | EventBody::Servable { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_) => false,
     }

@@ -19,7 +19,7 @@ use crate::rules::record::Key;
 use crate::stored::from_json;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery, Spending, Step,
     Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
@@ -34,6 +34,17 @@ impl Store for ZookeeperStore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn known_time(&self) -> Option<ServerTime> {
+        self.link.time.get()
+    }
+
+    async fn server_time(&self) -> Result<Option<ServerTime>> {
+        if self.known_time().is_none() {
+            self.link.within(self.link.ask_time()).await?;
+        }
+        Ok(self.known_time())
     }
 
     async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
