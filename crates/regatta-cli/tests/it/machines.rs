@@ -420,7 +420,10 @@ fn a_clone_with_a_hub_is_refused_while_one_without_works() {
     let plan = two.plan(&task("second", "auto_land: true", "echo 2 >second.txt"));
     let refused = two.run(&plan, &[]).exited(6).stderr;
     let shown = refused.replace(&*one.root().canonicalize().unwrap().to_string_lossy(), "CLONE");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r"
+    error: the tasks of this store are worked on without a hub in CLONE/.git, now on node-1: stop the engine there, or restart it with a hub
+    hint: `regatta enqueue` and all commands that read work from here; machines share work through a git repository that all of them reach: `hub` in regatta.yaml
+    ");
     busy.open();
     fleet.wait_state("first", "done");
     stop(in_one);
@@ -462,6 +465,9 @@ fn what_a_cancelled_task_has_at_the_hub_stays_there() {
 #[test]
 fn doctor_looks_at_the_store_the_hub_and_the_other_nodes() {
     let mut fleet = Fleet::new("doctor", 2);
+    for world in &mut fleet.worlds {
+        world.env("REGATTA_DEFAULT_AGENT", "sh");
+    }
     let url = Server::shared().url("fleet_doctor");
     let [one, two] = &fleet.worlds[..] else { unreachable!() };
     let daemons = [one.daemon(), two.daemon()];
@@ -469,15 +475,19 @@ fn doctor_looks_at_the_store_the_hub_and_the_other_nodes() {
         let nodes = one.regatta(["node", "list", "--json"]).exited(0).json();
         nodes.as_array().unwrap().iter().all(|node| text(&node["state"]) == "up").then_some(())
     });
-    let tip = fleet.at_hub("main");
     let rows = |world: &World, code: i32, checks: &[&str]| {
         let found = world.regatta(["doctor", "--json"]).exited(code).json();
         let rows = checks.iter().map(|check| format!("{check}: {}", finding(&found, check)));
-        let rows = rows.collect::<Vec<_>>().join("\n");
-        let rows = rows.replace(shown(&fleet.hub), "HUB").replace(&tip[..12], "TIP");
+        let rows = rows.collect::<String>().replace(env!("CARGO_PKG_VERSION"), "VERSION");
         rows.replace(&Server::shared().socket().parent().unwrap().display().to_string(), "SOCKET")
     };
-    insta::assert_snapshot!(rows(one, 0, &["store", "hub", "clock", "versions", "node"]), @"");
+    insta::assert_snapshot!(rows(one, 0, &["store", "hub", "clock", "versions", "node"]), @r"
+    store: ok: postgres://regatta@SOCKET:5432/postgres: 0 tasks, 2 events
+    hub: ok: DIR/hub.git: main at HASH
+    clock: ok: as that of the store's server
+    versions: ok: VERSION on 2 running nodes
+    node: ok: node-1, id HASH…: no labels
+    ");
     // Another version runs there now.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -489,14 +499,22 @@ fn doctor_looks_at_the_store_the_hub_and_the_other_nodes() {
         let write = regatta_store::DocumentWrite::new(regatta_store::NODE, &second.id, record.to_string());
         store.put_document(&write, regatta_engine::clock::now()).await.unwrap();
     });
-    let version = env!("CARGO_PKG_VERSION");
-    insta::assert_snapshot!(rows(one, 0, &["versions"]).replace(version, "VERSION"), @"");
+    insta::assert_snapshot!(rows(one, 0, &["versions"]), @r"
+    versions: warning: nodes run different versions: node-1 VERSION, node-2 9.9.0
+      hint: neighbouring versions work together; upgrade the older nodes soon
+    ");
     let away = fleet.worlds[0].outside("away.git");
     fs::rename(&fleet.hub, &away).unwrap();
-    insta::assert_snapshot!(rows(one, 3, &["hub"]), @"");
+    insta::assert_snapshot!(rows(one, 3, &["hub"]), @r"
+    hub: error: could not reach the hub DIR/hub.git: fatal: 'DIR/hub.git' does not appear to be a git repository
+      hint: `regatta hub check` tries it; nothing lands and no work travels without it
+    ");
     fs::rename(&away, &fleet.hub).unwrap();
     daemons.into_iter().for_each(stop);
     fleet.worlds[1].env("REGATTA_HUB", "none");
     let found = fleet.worlds[1].regatta(["doctor", "--json"]).exited(0).json();
-    insta::assert_snapshot!(finding(&found, "hub"), @"");
+    insta::assert_snapshot!(finding(&found, "hub"), @r"
+    warning: none: only one clone can work on the tasks of this store
+      hint: name one with `hub` in regatta.yaml, or make one: regatta hub init ssh://HOST/PATH
+    ");
 }

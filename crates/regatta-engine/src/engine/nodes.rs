@@ -274,7 +274,7 @@ impl Engine {
             }
             self.standby.is_unserved(spec.id.clone());
             let (served, why) = if is_shared && self.duty == Duty::Queue {
-                unserved(&requires, &own, &self.other_nodes(others).await?)
+                unserved(&requires, (&own, &order), &self.other_nodes(others).await?)
             } else {
                 let lacks = listed(lacks);
                 (Served::Nobody, format!("it requires {lacks}, which this machine does not have"))
@@ -420,7 +420,11 @@ impl Engine {
 }
 
 /// Who serves a task that this node cannot, and why this node does not start it.
-fn unserved(requires: &[Requirement], own: &NodeRecord, others: &[Node]) -> (Served, String) {
+fn unserved(
+    requires: &[Requirement],
+    own: (&NodeRecord, &NodeOrder),
+    others: &[Node],
+) -> (Served, String) {
     let up: Vec<&Node> = others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
     let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
     if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {
@@ -433,10 +437,9 @@ fn unserved(requires: &[Requirement], own: &NodeRecord, others: &[Node]) -> (Ser
         let why = format!("it requires {}: {} has it, but is {word}", listed(requires), node.record.name);
         return (Served::Resting, why);
     }
-    let own_order = NodeOrder::default();
     let nobody_has = |requirement: &&Requirement| {
         let one = std::slice::from_ref(*requirement);
-        let here = !own.lacks(&own_order, one).is_empty();
+        let here = !own.0.lacks(own.1, one).is_empty();
         here && up.iter().all(|node| !node.record.lacks(&node.order, one).is_empty())
     };
     let missing: Vec<&Requirement> = requires.iter().filter(nobody_has).collect();
