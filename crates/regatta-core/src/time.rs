@@ -104,7 +104,8 @@ pub fn ahead(millis: i64) -> String {
 /// A span of time with its two largest units: `1h 3s`.
 pub fn unsigned(span: Duration) -> String {
     let seconds = span.as_secs();
-    let units = [(seconds / 86400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let units =
+        [(seconds / 86400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
     let parts: Vec<String> =
         units.iter().filter(|(n, _)| *n > 0).take(2).map(|(n, unit)| format!("{n}{unit}")).collect();
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }

@@ -92,7 +92,9 @@ fn one_machine_with_its_own_store_is_no_node_that_joins() {
     world.enqueue(&world.plan("  - id: a\n    agent: sh\n    prompt: echo a > a.txt\n"));
     world.wait_state("a", "done");
     daemon.kill();
-    world.run_plan("---\nregatta: 1\ntasks:\n  - { id: b, agent: sh, prompt: echo b > b.txt }\n---\n").exited(0);
+    world
+        .run_plan("---\nregatta: 1\ntasks:\n  - { id: b, agent: sh, prompt: echo b > b.txt }\n---\n")
+        .exited(0);
     assert_eq!(events(&world, &["node-joined", "node-lost", "unserved", "servable"]), [""; 0]);
 }
 
@@ -128,7 +130,9 @@ fn a_task_that_no_node_can_serve_is_reported_once_until_one_could() {
     reports(3);
     let three = up(&big, "big");
     barrier.arrived();
-    until("it can be served", || events(&small, KINDS).iter().any(|line| line.contains("on big")).then_some(()));
+    until("it can be served", || {
+        events(&small, KINDS).iter().any(|line| line.contains("on big")).then_some(())
+    });
     assert_eq!(hook.posts().len(), 3, "that is no report");
     // It cannot any more: that is one more report.
     small.regatta(["node", "label", "big", "-gpu"]).exited(0);
@@ -419,20 +423,29 @@ fn an_agent_may_not_order_nodes_nor_touch_the_hub_and_the_store() {
         "try() {{ \"$@\" >said.txt 2>&1; echo \"$? $*: $(head -1 said.txt)\" >>all.txt; }}\n      {}try env -i PATH=\"$PATH\" regatta node cordon n1\n      rm said.txt",
         each.concat()
     );
-    for (project, sandbox) in [("agents_open", true), ("agents_confined", false)] {
+    let refusals = [
+        ("agents_open", "off", "an agent may not do this"),
+        ("agents_confined", "", "this command is not available to the agent of a task"),
+    ];
+    for (project, sandbox, refusal) in refusals {
         let mut world = node(project, "name: n1\n");
-        if !sandbox {
-            world.env("REGATTA_SANDBOX", "");
-        }
+        world.env("REGATTA_SANDBOX", sandbox);
         let daemon = up(&world, "n1");
         queue(&world, &[("t", "", &script)]);
         reaches(&world, "t", "done");
         let said = world.repo().git(["show", "regatta/t:all.txt"]);
-        assert_eq!(said.lines().count(), commands.len() + 1, "{said}");
-        for line in said.lines() {
-            assert!(line.starts_with("6 ") && line.contains("an agent may not do this"), "{sandbox}: {said}");
-        }
-        assert_eq!(state_of(&world, "n1"), "up");
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), commands.len() + 1, "{said}");
+        assert!(lines.iter().all(|line| line.starts_with("6 ")), "{said}");
+        assert!(lines[..commands.len()].iter().all(|line| line.contains(refusal)), "{said}");
+        // Without its variables it is recognised by its ancestors, or has no way to the store.
+        assert!(lines[commands.len()].contains(refusal) || sandbox.is_empty(), "{said}");
+        assert_eq!((state_of(&world, "n1"), order_of(&world)), ("up".to_owned(), Value::Null));
         stop(daemon);
     }
+}
+
+/// The order to the only node.
+fn order_of(world: &World) -> Value {
+    nodes(world)[0]["order"].clone()
 }

@@ -420,11 +420,7 @@ impl Engine {
 }
 
 /// Who serves a task that this node cannot, and why this node does not start it.
-fn unserved(
-    requires: &[Requirement],
-    own: (&NodeRecord, &NodeOrder),
-    others: &[Node],
-) -> (Served, String) {
+fn unserved(requires: &[Requirement], own: (&NodeRecord, &NodeOrder), others: &[Node]) -> (Served, String) {
     let up: Vec<&Node> = others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
     let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
     if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {

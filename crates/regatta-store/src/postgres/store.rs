@@ -17,8 +17,8 @@ use super::{
 use crate::rules;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery, Spending, Step,
-    Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery,
+    Spending, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 #[async_trait]

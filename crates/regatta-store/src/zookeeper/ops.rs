@@ -161,15 +161,15 @@ pub(super) async fn carry_out_dated(
     match multi.commit().await {
         Ok(results) => {
             let times = results.iter().filter_map(|result| match result {
-                MultiWriteResult::SetData { stat } | MultiWriteResult::Create { stat, .. } => Some(stat.mtime),
+                MultiWriteResult::SetData { stat } | MultiWriteResult::Create { stat, .. } => {
+                    Some(stat.mtime)
+                }
                 _ => None,
             });
             // Some servers leave out the times of what was created.
             Ok((Outcome::Done, times.into_iter().find(|millis| *millis > 0)))
         }
-        Err(MultiWriteError::OperationFailed { index, source }) => {
-            Ok((Outcome::Failed(index, source), None))
-        }
+        Err(MultiWriteError::OperationFailed { index, source }) => Ok((Outcome::Failed(index, source), None)),
         Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
     }
 }

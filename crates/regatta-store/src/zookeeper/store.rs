@@ -19,8 +19,8 @@ use crate::rules::record::Key;
 use crate::stored::from_json;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery, Spending, Step,
-    Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery,
+    Spending, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 /// How many tasks a page of a list has.

@@ -87,9 +87,10 @@ async fn hub(project: &Project) -> Finding {
     let (hub, target) = match find() {
         Ok((Some(hub), target)) => (hub, target),
         Ok((None, _)) => {
-            return Finding::warning("hub", "none: only one clone can work on the tasks of this store").hinted(
-                "name one with `hub` in regatta.yaml, or make one: regatta hub init ssh://HOST/PATH",
-            );
+            return Finding::warning("hub", "none: only one clone can work on the tasks of this store")
+                .hinted(
+                    "name one with `hub` in regatta.yaml, or make one: regatta hub init ssh://HOST/PATH",
+                );
         }
         Err(error) => return Finding::from_error("hub", error),
     };

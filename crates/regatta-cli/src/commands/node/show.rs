@@ -33,8 +33,7 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
     };
     line("node", node.name.clone());
     line("id", node.id.clone());
-    let beat =
-        node.last_beat.map_or_else(String::new, |at| format!(" (last beat {})", ago(at, nodes.now())));
+    let beat = node.last_beat.map_or_else(String::new, |at| format!(" (last beat {})", ago(at, nodes.now())));
     line("state", format!("{}{beat}", node.state));
     if let Some(order) = &node.order {
         let what = match order.duty {
