@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::id::TaskId;
+use crate::node::Requirement;
 use crate::oid::Oid;
 use crate::radar::Other;
 use crate::state::{BlockReason, ParkReason, StateName};
@@ -246,6 +247,31 @@ pub enum EventBody {
     TakenBack {
         /// The branch it had landed on.
         target: String,
+    },
+    /// No running node has what the task requires; changes no state. Recorded once, and again only after a node could
+    /// serve it.
+    Unserved {
+        /// Everything it requires.
+        requires: Vec<Requirement>,
+        /// What is missing, in a sentence.
+        why: String,
+    },
+    /// A running node can serve a task that none could before; changes no state.
+    Servable {
+        /// The node's name.
+        node: String,
+    },
+    /// An engine started on a node that had none, where machines share the store.
+    NodeJoined {
+        /// The node's name.
+        node: String,
+    },
+    /// The last engine of a node went away and did not end its session; others ended it.
+    NodeLost {
+        /// The node's name.
+        node: String,
+        /// How many tasks it worked on; they are released.
+        released: u64,
     },
     /// A note for the user; changes no state.
     Noted {

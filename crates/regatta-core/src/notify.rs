@@ -16,7 +16,7 @@ use crate::id::TaskId;
 use crate::oid::Oid;
 use crate::plain;
 use crate::state::{BlockReason, StateName};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, counted};
 use crate::train::LandStep;
 
 pub use address::{WebhookUrl, is_public};
@@ -46,13 +46,19 @@ pub enum NotifyKind {
     ConflictAhead,
     /// A budget is spent, wholly or mostly.
     Budget,
+    /// No running node has what a task requires.
+    Unserved,
+    /// An engine started on a node that had none.
+    NodeJoined,
+    /// The engines of a node went away.
+    NodeLost,
     /// Nothing is left to do.
     Idle,
 }
 
 impl NotifyKind {
     /// All kinds, as written in `notify[].on`.
-    pub const NAMES: [(&'static str, NotifyKind); 9] = [
+    pub const NAMES: [(&'static str, NotifyKind); 12] = [
         ("landed", NotifyKind::Landed),
         ("done", NotifyKind::Done),
         ("blocked", NotifyKind::Blocked),
@@ -61,6 +67,9 @@ impl NotifyKind {
         ("needs-input", NotifyKind::NeedsInput),
         ("conflict-ahead", NotifyKind::ConflictAhead),
         ("budget", NotifyKind::Budget),
+        ("unserved", NotifyKind::Unserved),
+        ("node-joined", NotifyKind::NodeJoined),
+        ("node-lost", NotifyKind::NodeLost),
         ("idle", NotifyKind::Idle),
     ];
 
@@ -155,9 +164,18 @@ impl Notification {
             EventBody::BudgetWarned { scope, detail } | EventBody::BudgetSpent { scope, detail } => {
                 (NotifyKind::Budget, None, Some(format!("{scope}: {detail}")), None)
             }
+            EventBody::Unserved { why, .. } => {
+                (NotifyKind::Unserved, Some(StateName::Pending), Some(why.clone()), None)
+            }
+            EventBody::NodeJoined { node } => (NotifyKind::NodeJoined, None, Some(node.clone()), None),
+            EventBody::NodeLost { node, released } => {
+                let released = counted(*released, "task");
+                (NotifyKind::NodeLost, None, Some(format!("{node} ({released} released)")), None)
+            }
             _ => return None,
         };
-        if event.task.is_none() && kind != NotifyKind::Budget {
+        let is_of_task = !matches!(kind, NotifyKind::Budget | NotifyKind::NodeJoined | NotifyKind::NodeLost);
+        if event.task.is_none() && is_of_task {
             return None;
         }
         Some(Self {
@@ -219,6 +237,9 @@ impl Notification {
         text.push_str(match self.kind {
             NotifyKind::NeedsInput => "needs input",
             NotifyKind::ConflictAhead => "would conflict",
+            NotifyKind::Unserved => "cannot start",
+            NotifyKind::NodeJoined => "node joined",
+            NotifyKind::NodeLost => "node lost",
             kind => kind.as_str(),
         });
         if let Some(target) = &self.target {

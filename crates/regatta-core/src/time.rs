@@ -92,9 +92,42 @@ pub fn human(span: Duration) -> String {
     }
 }
 
+/// Clocks that differ by less than this, in milliseconds, are shown as the same.
+pub const SAME_CLOCK_MS: i64 = 2000;
+
+/// The difference between two clocks with its two largest units: `+1h 3s`, `-2m 5s`.
+pub fn ahead(millis: i64) -> String {
+    let span = unsigned(Duration::from_millis(millis.unsigned_abs()));
+    format!("{}{span}", if millis < 0 { '-' } else { '+' })
+}
+
+/// A span of time with its two largest units: `1h 3s`.
+pub fn unsigned(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let units =
+        [(seconds / 86400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let parts: Vec<String> =
+        units.iter().filter(|(n, _)| *n > 0).take(2).map(|(n, unit)| format!("{n}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_difference_between_clocks_is_short() {
+        for (millis, shown) in [
+            (3_603_000, "+1h 3s"),
+            (-125_999, "-2m 5s"),
+            (2_000, "+2s"),
+            (90_061_000, "+1d 1h"),
+            (999, "+0s"),
+            (i64::MIN, "-106751991167d 7h"),
+        ] {
+            assert_eq!(ahead(millis), shown);
+        }
+    }
 
     #[test]
     fn a_timestamp_survives_json() {

@@ -106,11 +106,12 @@ where
     fleet::enter(ctx, &kind).await?;
     let node = this_engine(kind.clone(), what, store.is_shared()).map_err(reading)?;
     let sent = clock::since_boot();
-    if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
+    let at = clock::now();
+    if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node, at).await {
         if let StoreError::Busy(why) = &error {
             ctx.say(format!("another process holds the store ({why}): waiting for it"));
         }
-        until_answered(|| ctx.services.store.open_session(&ctx.services.session, &node)).await?;
+        until_answered(|| ctx.services.store.open_session(&ctx.services.session, &node, at)).await?;
     }
     let leased = ctx.services.supervisor.lease().cloned();
     if let Some(own) = &leased {

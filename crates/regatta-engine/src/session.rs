@@ -625,7 +625,8 @@ mod tests {
             let inner = SqliteStore::open(path).unwrap();
             let store = Arc::new(Faulty::new(inner, 0, 1));
             let session = SessionId::fresh("own");
-            store.open_session(&session, &this_node(SessionKind::Daemon, "daemon").unwrap()).await.unwrap();
+            let node = this_node(SessionKind::Daemon, "daemon").unwrap();
+            store.open_session(&session, &node, clock::now()).await.unwrap();
             let (end, over) = watch::channel(false);
             let (cut, lost) = watch::channel(None);
             let trees = Arc::new(AtomicU64::new(0));

@@ -40,6 +40,8 @@ pub struct Nodes {
     /// The branch whose train is shown.
     target: Option<String>,
     by: String,
+    /// How far this machine's clock is ahead of the store's server, in milliseconds.
+    ahead: i64,
 }
 
 impl Nodes {
@@ -49,7 +51,16 @@ impl Nodes {
             return Err(Refusal::refused("the store of this project belongs to one machine: there are no other nodes")
                 .hinted("machines share a PostgreSQL store: `store` in regatta.yaml; docs/guide/many-machines.md shows how"));
         }
-        Ok(Self { store: project.store().await?, target: project.target().ok(), by: user() })
+        let store = project.store().await?;
+        // Without it, times are by this machine's clock.
+        let time = store.server_time().await.ok().flatten();
+        let ahead = time.map_or(0, |time| time.ahead(clock::now()));
+        Ok(Self { store, target: project.target().ok(), by: user(), ahead })
+    }
+
+    /// The current time by the clock of the store's server, with which the times of nodes are compared.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_millis(clock::now().millis().saturating_sub(self.ahead))
     }
 
     /// The store.
@@ -103,6 +114,7 @@ impl Nodes {
         Ok(NodeDocument {
             agents: record.agents.clone(),
             arch: record.arch.clone(),
+            clock_ms: speaker(node).and_then(|engine| engine.status.as_ref()?.clock_ms),
             cpus: record.cpus,
             id: node.id.clone(),
             labels: record.labels(&node.order).into_iter().collect(),
@@ -115,7 +127,7 @@ impl Nodes {
             roles,
             running: engines.iter().map(|engine| engine.running).sum(),
             slots: record.slots,
-            state: state(node, last_beat, clock::now()),
+            state: state(node, last_beat, self.now()),
             version: record.version,
             engines,
         })
@@ -123,7 +135,13 @@ impl Nodes {
 }
 
 fn last_beat(node: &Node) -> Option<Timestamp> {
-    node.engines.iter().filter_map(|engine| engine.status.as_ref()?.at).max()
+    node.engines.iter().filter_map(|engine| engine.status.as_ref()?.written()).max()
+}
+
+/// The engine that speaks for its node: the daemon, if there is one.
+fn speaker(node: &Node) -> Option<&nodes::NodeEngine> {
+    let is_daemon = |engine: &&nodes::NodeEngine| engine.session.node.kind == SessionKind::Daemon;
+    node.engines.iter().find(is_daemon).or(node.engines.first())
 }
 
 fn order_document(order: &NodeOrder) -> Option<NodeOrderDocument> {
@@ -136,9 +154,7 @@ fn order_document(order: &NodeOrder) -> Option<NodeOrderDocument> {
 
 /// The state of a node in one word.
 fn state(node: &Node, last_beat: Option<Timestamp>, now: Timestamp) -> &'static str {
-    // The daemon speaks for its node.
-    let is_daemon = |engine: &&nodes::NodeEngine| engine.session.node.kind == SessionKind::Daemon;
-    let Some(engine) = node.engines.iter().find(is_daemon).or(node.engines.first()) else { return "down" };
+    let Some(engine) = speaker(node) else { return "down" };
     if engine.has_left {
         return "stopped";
     }

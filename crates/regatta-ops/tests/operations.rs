@@ -87,7 +87,8 @@ async fn members_share_a_board_messages_and_context() {
 /// Does what an engine does with a task whose agent succeeded: claims it and settles it.
 async fn settle(store: &dyn Store, id: &TaskId, base: Option<Oid>) {
     let (session, now) = (SessionId::fresh("test"), clock::now());
-    store.open_session(&session, &this_node(SessionKind::Daemon, "test").unwrap()).await.unwrap();
+    let node = this_node(SessionKind::Daemon, "test").unwrap();
+    store.open_session(&session, &node, clock::now()).await.unwrap();
     let claim = ClaimRequest {
         task: id.clone(),
         session: session.clone(),

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         node_id: None,
         program: None,
     };
-    store.open_session(&session, &node).await?;
+    store.open_session(&session, &node, Timestamp::from_millis(0)).await?;
     let mut at = 0;
     let mut now = || {
         at += 1;

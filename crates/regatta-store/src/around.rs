@@ -55,8 +55,16 @@ impl<L: Layer> Store for L {
         self.inner().is_shared()
     }
 
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
-        self.pass("open_session", || self.inner().open_session(session, node)).await
+    fn known_time(&self) -> Option<crate::ServerTime> {
+        self.inner().known_time()
+    }
+
+    async fn server_time(&self) -> Result<Option<crate::ServerTime>> {
+        self.pass("server_time", || self.inner().server_time()).await
+    }
+
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
+        self.pass("open_session", || self.inner().open_session(session, node, at)).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {

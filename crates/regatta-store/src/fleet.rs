@@ -22,8 +22,13 @@ pub const STATUS: &str = "status";
 pub const NODE: &str = "node";
 /// What an operator wants of a node, by its id.
 pub const NODE_ORDER: &str = "node-order";
+/// When the drain of a node stops what still runs there, by its id. The node writes it when it reads the order.
+pub const NODE_DRAIN: &str = "node-drain";
 /// Which node has a name, by the name in lower case: names are unique.
 pub const NODE_NAME: &str = "node-name";
+
+/// The open sessions of a node's engines, by its id. The store writes it together with the sessions.
+pub const NODE_ENGINES: &str = "node-engines";
 
 /// A request for a log that another machine has, and its pieces. They wake only those who wait for such documents.
 pub const LOG_REQUEST: &str = "log-request";

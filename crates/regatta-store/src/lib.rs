@@ -21,6 +21,7 @@ mod model;
 pub mod postgres;
 pub mod program;
 mod rules;
+mod server_time;
 mod spending;
 pub mod sqlite;
 mod stored;
@@ -57,6 +58,7 @@ pub use crew::*;
 pub use error::{Result, StoreError};
 pub use fleet::*;
 pub use model::*;
+pub use server_time::ServerTime;
 pub use spending::*;
 
 /// Opens the store at `url`: `sqlite:PATH`, or a plain path, which means the same; `postgres://USER@HOST/DATABASE`;
@@ -133,11 +135,25 @@ pub trait Store: Crew + Fleet {
     /// Whether several machines can use it. SQLite's file belongs to one.
     fn is_shared(&self) -> bool;
 
+    /// The time of its server, as an earlier call has learned it by the way: a renewal does. `None` if there is no server,
+    /// or nothing was learned yet. Only for display.
+    fn known_time(&self) -> Option<ServerTime> {
+        None
+    }
+
+    /// The same, asked for if nothing was learned yet.
+    async fn server_time(&self) -> Result<Option<ServerTime>> {
+        Ok(None)
+    }
+
     // ── Sessions: presence, and the owners of claims ────────────────────────────────────────────────────────
 
     /// Opens `session` for `node`, which may claim from then on. Repeating it changes nothing. A session that was
     /// closed or expired cannot be opened again: [`StoreError::SessionExpired`].
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()>;
+    ///
+    /// The first open session of an engine of a node that shares the store appends
+    /// [`NodeJoined`](EventBody::NodeJoined).
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()>;
 
     /// Increments the session's beat and returns it. [`StoreError::SessionExpired`] if it is gone: stop all workers.
     async fn renew(&self, session: &SessionId) -> Result<Beat>;
@@ -152,6 +168,7 @@ pub trait Store: Crew + Fleet {
     /// write of that session succeeds, and its roles are free. Its claims go to `heir`, with a higher fence and the
     /// same attempt, so that live workers can be adopted; without an heir they go back to the queue uncharged. The heir
     /// must be open. Returns the tasks that were claimed; repeating the call when the session is gone returns the same.
+    /// Without an heir, the end of a node's last open session of an engine appends [`NodeLost`](EventBody::NodeLost).
     async fn expire_session(
         &self,
         session: &SessionId,

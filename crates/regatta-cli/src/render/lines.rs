@@ -95,7 +95,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
             (Weight::Trouble, Style::Wait)
         }
         // A spent budget is shown by the event that holds back or stops a task.
-        EventBody::BudgetWarned { .. } => (Weight::Trouble, Style::Wait),
+        EventBody::BudgetWarned { .. } | EventBody::NodeLost { .. } => (Weight::Trouble, Style::Wait),
         EventBody::Done { .. } | EventBody::Stands { .. } => (Weight::News, Style::Good),
         EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
         EventBody::Adopted { .. }
@@ -103,6 +103,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::TakenBack { .. }
         | EventBody::CancelAsked { .. }
         | EventBody::Assigned { .. }
+        | EventBody::NodeJoined { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_)
         | EventBody::PromptQueued { .. }

@@ -330,8 +330,8 @@ fn one_that_slept_through_its_own_end_can_change_nothing() {
         let asleep = store.sessions().await.unwrap().remove(0);
         let heir = regatta_store::SessionId::fresh("heir");
         let node = regatta_store::NodeInfo { node: "elsewhere".to_owned(), ..asleep.node.clone() };
-        store.open_session(&heir, &node).await.unwrap();
         let at = regatta_engine::clock::now();
+        store.open_session(&heir, &node, at).await.unwrap();
         let moved = store.expire_session(&asleep.session, asleep.beat, Some(&heir), at).await.unwrap();
         assert_eq!(moved.len(), 1);
         (heir, store.task(&moved[0]).await.unwrap().fence)

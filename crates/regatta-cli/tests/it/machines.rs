@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::postgres::Server;
+use regatta_testkit::shown::told as finding;
 use regatta_testkit::world::{Running, World, task, text};
 
 use super::REGATTA;
@@ -374,4 +375,146 @@ fn runs_in_two_clones_land_at_one_hub_and_a_clone_without_the_hub_is_refused() {
     stop(daemon);
     // Alone it may.
     fleet.worlds[1].run(&plan(&fleet.worlds[1], "c"), &[]).exited(0);
+}
+
+/// What only one node does at a time, by node.
+fn roles(world: &World, name: &str) -> Vec<String> {
+    let node = world.regatta(["node", "show", name, "--json"]).exited(0).json();
+    node["roles"].as_array().unwrap().iter().map(|role| text(role).to_owned()).collect()
+}
+
+#[test]
+fn a_drained_node_gives_up_the_train_and_another_one_lands() {
+    let fleet = Fleet::new("train", 2);
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let in_one = one.daemon();
+    one.enqueue(&one.plan(&task("first", "auto_land: true", "echo 1 >first.txt")));
+    fleet.wait_state("first", "landed");
+    assert_eq!(roles(two, "node-1"), ["train"]);
+    let in_two = two.daemon();
+    let mut watched = two.begin(["node", "list", "-w"]);
+    let row = |line: &str, state: &str| line.starts_with("node-1 ") && line.contains(&format!(" {state} "));
+    watched.until(|line| row(line, "up"));
+    two.regatta(["node", "drain", "node-1"]).exited(0);
+    watched.until(|line| row(line, "drained"));
+    watched.kill();
+    assert_eq!(roles(two, "node-1"), [""; 0]);
+    one.enqueue(&one.plan(&task("second", "auto_land: true", "echo 2 >second.txt")));
+    fleet.wait_state("second", "landed");
+    assert_eq!(fleet.landed(), ["first", "second"]);
+    assert!(ran_in(two, "second", 1));
+    assert_eq!((roles(two, "node-1"), roles(two, "node-2")), (Vec::new(), vec!["train".to_owned()]));
+    stop(in_one);
+    stop(in_two);
+}
+
+#[test]
+fn a_clone_with_a_hub_is_refused_while_one_without_works() {
+    let mut fleet = Fleet::new("without", 2);
+    fleet.worlds[0].env("REGATTA_HUB", "none");
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let busy = one.barrier("busy");
+    let in_one = one.daemon();
+    one.enqueue(&one.plan(&task("first", "auto_land: false", &busy.script())));
+    busy.arrived();
+    let plan = two.plan(&task("second", "auto_land: true", "echo 2 >second.txt"));
+    let refused = two.run(&plan, &[]).exited(6).stderr;
+    let shown = refused.replace(&*one.root().canonicalize().unwrap().to_string_lossy(), "CLONE");
+    insta::assert_snapshot!(shown, @r"
+    error: the tasks of this store are worked on without a hub in CLONE/.git, now on node-1: stop the engine there, or restart it with a hub
+    hint: `regatta enqueue` and all commands that read work from here; machines share work through a git repository that all of them reach: `hub` in regatta.yaml
+    ");
+    busy.open();
+    fleet.wait_state("first", "done");
+    stop(in_one);
+    // Alone it may, and from then on the hub is where work is.
+    two.run(&plan, &[]).exited(0);
+    assert_eq!(fleet.landed(), ["second"]);
+    let in_two = two.daemon();
+    let refused = one.regatta(["daemon"]).exited(6).stderr;
+    assert!(refused.contains("this clone has no hub"), "{refused}");
+    stop(in_two);
+}
+
+#[test]
+fn what_a_cancelled_task_has_at_the_hub_stays_there() {
+    let fleet = Fleet::leased("cancelled", 2);
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let in_one = one.daemon();
+    one.enqueue(&one.plan(&continued(one)));
+    fleet.wait_checkpoint("long", "saved.txt");
+    let saved = fleet.refs("refs/regatta/wip/long/");
+    one.regatta(["cancel", "long"]).exited(0);
+    fleet.wait_state("long", "cancelled");
+    // The clerk has looked at everything when it has deleted what it may.
+    one.enqueue(&one.plan(&task("lands", "auto_land: true", "echo 1 >lands.txt")));
+    fleet.wait_state("lands", "landed");
+    until("refs of landed work are gone", || fleet.refs("refs/regatta/work/lands/").is_empty().then_some(()));
+    assert_eq!(fleet.refs("refs/regatta/wip/long/"), saved);
+    stop(in_one);
+    // The only copy: the machine with its lane is gone for good.
+    fs::remove_dir_all(one.lanes().join("long")).unwrap();
+    let in_two = two.daemon();
+    two.regatta(["retry", "long"]).exited(0);
+    fleet.wait_state("long", "landed");
+    assert_eq!(fleet.file("main", "again.txt").as_deref(), Some("saved\n"));
+    assert!(ran_in(two, "long", 2));
+    stop(in_two);
+}
+
+#[test]
+fn doctor_looks_at_the_store_the_hub_and_the_other_nodes() {
+    let mut fleet = Fleet::new("doctor", 2);
+    for world in &mut fleet.worlds {
+        world.env("REGATTA_DEFAULT_AGENT", "sh");
+    }
+    let url = Server::shared().url("fleet_doctor");
+    let [one, two] = &fleet.worlds[..] else { unreachable!() };
+    let daemons = [one.daemon(), two.daemon()];
+    until("both are there", || {
+        let nodes = one.regatta(["node", "list", "--json"]).exited(0).json();
+        nodes.as_array().unwrap().iter().all(|node| text(&node["state"]) == "up").then_some(())
+    });
+    let rows = |world: &World, code: i32, checks: &[&str]| {
+        let found = world.regatta(["doctor", "--json"]).exited(code).json();
+        let rows = checks.iter().map(|check| format!("{check}: {}", finding(&found, check)));
+        let rows = rows.collect::<String>().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        rows.replace(&Server::shared().socket().parent().unwrap().display().to_string(), "SOCKET")
+    };
+    insta::assert_snapshot!(rows(one, 0, &["store", "hub", "clock", "versions", "node"]), @r"
+    store: ok: postgres://regatta@SOCKET:5432/postgres: 0 tasks, 2 events
+    hub: ok: DIR/hub.git: main at HASH
+    clock: ok: as that of the store's server
+    versions: ok: VERSION on 2 running nodes
+    node: ok: node-1, id HASH…: no labels
+    ");
+    // Another version runs there now.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = regatta_store::open(&url).await.unwrap();
+        let nodes = store.documents(regatta_store::NODE, "").await.unwrap();
+        let second = nodes.into_iter().find(|node| node.body.contains("node-2")).unwrap();
+        let mut record: serde_json::Value = serde_json::from_str(&second.body).unwrap();
+        record["version"] = "9.9.0\u{1b}[31m".into();
+        let write = regatta_store::DocumentWrite::new(regatta_store::NODE, &second.id, record.to_string());
+        store.put_document(&write, regatta_engine::clock::now()).await.unwrap();
+    });
+    insta::assert_snapshot!(rows(one, 0, &["versions"]), @r"
+    versions: warning: nodes run different versions: node-1 VERSION, node-2 9.9.0
+      hint: neighbouring versions work together; upgrade the older nodes soon
+    ");
+    let away = fleet.worlds[0].outside("away.git");
+    fs::rename(&fleet.hub, &away).unwrap();
+    insta::assert_snapshot!(rows(one, 3, &["hub"]), @r"
+    hub: error: could not reach the hub DIR/hub.git: fatal: 'DIR/hub.git' does not appear to be a git repository
+      hint: `regatta hub check` tries it; nothing lands and no work travels without it
+    ");
+    fs::rename(&away, &fleet.hub).unwrap();
+    daemons.into_iter().for_each(stop);
+    fleet.worlds[1].env("REGATTA_HUB", "none");
+    let found = fleet.worlds[1].regatta(["doctor", "--json"]).exited(0).json();
+    insta::assert_snapshot!(finding(&found, "hub"), @r"
+    warning: none: only one clone can work on the tasks of this store
+      hint: name one with `hub` in regatta.yaml, or make one: regatta hub init ssh://HOST/PATH
+    ");
 }

@@ -40,6 +40,7 @@ mod machines;
 mod mcp;
 mod msg;
 mod new;
+mod node_life;
 mod node_orders;
 mod nodes;
 mod notify;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::REGATTA;
 
 /// A node: a clone, a state and settings of its own, on the store of a project.
-fn node(project: &str, settings: &str) -> World {
+pub(super) fn node(project: &str, settings: &str) -> World {
     let mut world = World::new(REGATTA);
     let (state, config) = (world.outside("state"), world.outside("config"));
     write(&config.join("regatta/node.yaml"), settings);
@@ -27,48 +27,48 @@ fn node(project: &str, settings: &str) -> World {
 }
 
 /// Its daemon, once the store knows it.
-fn up(world: &World, name: &str) -> Running {
+pub(super) fn up(world: &World, name: &str) -> Running {
     let daemon = world.daemon();
     until("the node is up", || (state_of(world, name) == "up").then_some(()));
     daemon
 }
 
-fn nodes(world: &World) -> Vec<Value> {
+pub(super) fn nodes(world: &World) -> Vec<Value> {
     world.regatta(["node", "list", "--json"]).exited(0).json().as_array().unwrap().clone()
 }
 
-fn state_of(world: &World, name: &str) -> String {
+pub(super) fn state_of(world: &World, name: &str) -> String {
     let nodes = nodes(world);
     let node = nodes.iter().find(|node| text(&node["name"]) == name);
     node.map_or_else(|| "unknown".to_owned(), |node| text(&node["state"]).to_owned())
 }
 
-fn status(world: &World, task: &str) -> Value {
+pub(super) fn status(world: &World, task: &str) -> Value {
     world.regatta(["status", task, "--json"]).exited(0).json()
 }
 
-fn task_state(world: &World, task: &str) -> String {
+pub(super) fn task_state(world: &World, task: &str) -> String {
     text(&status(world, task)["state"]).to_owned()
 }
 
-fn reaches(world: &World, task: &str, state: &str) {
+pub(super) fn reaches(world: &World, task: &str, state: &str) {
     until(&format!("{task} is {state}"), || (task_state(world, task) == state).then_some(()));
 }
 
 /// Where each attempt of a task ran.
-fn ran_on(world: &World, task: &str) -> Vec<String> {
+pub(super) fn ran_on(world: &World, task: &str) -> Vec<String> {
     let status = status(world, task);
     let attempts = status["attempts"].as_array().unwrap();
     attempts.iter().map(|attempt| attempt["node"].as_str().unwrap_or("-").to_owned()).collect()
 }
 
 /// Why a task is held.
-fn held(world: &World, task: &str) -> String {
+pub(super) fn held(world: &World, task: &str) -> String {
     until(&format!("{task} is held"), || status(world, task)["held"].as_str().map(str::to_owned))
 }
 
 /// Queues tasks for `sh`, each with these keys.
-fn queue(world: &World, tasks: &[(&str, &str, &str)]) {
+pub(super) fn queue(world: &World, tasks: &[(&str, &str, &str)]) {
     let mut plan = String::new();
     for (id, keys, script) in tasks {
         plan.push_str(&format!("  - id: {id}\n    auto_land: false\n{keys}    prompt: |\n      {script}\n"));
@@ -90,7 +90,7 @@ fn plain(table: &str) -> String {
     table.lines().map(words).collect::<Vec<_>>().join("\n")
 }
 
-fn stop(daemon: Running) {
+pub(super) fn stop(daemon: Running) {
     daemon.signal("TERM");
     daemon.wait().exited(0);
 }
@@ -101,7 +101,7 @@ fn a_node_says_what_it_is() {
     let daemon = up(&world, "big-1");
     let listed = world.regatta(["node", "list"]).exited(0).stdout;
     insta::assert_snapshot!(plain(&listed), @r"
-    NODE STATE SLOTS RUNNING ROLES LABELS AGENTS VERSION LAST BEAT
+    NODE STATE SLOTS RUNNING ROLES LABELS AGENTS VERSION CLOCK LAST BEAT
     big-1 up 3 0 - gpu,ssd AGENTS VERSION
     ");
     let id = std::fs::read_to_string(world.outside("state/regatta/node")).unwrap();

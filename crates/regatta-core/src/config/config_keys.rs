@@ -423,7 +423,7 @@ static NOTIFY_KEYS: &[Key] = &[
         "on",
         Kind::OneOrMore,
         "",
-        "Events to notify about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `budget`, `idle`. Required.",
+        "Events to notify about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `budget`, `unserved`, `node-joined`, `node-lost`, `idle`. Required.",
     ),
     Key::new(
         "webhook",

@@ -57,6 +57,15 @@ pub struct NodeOrder {
     pub by: String,
     /// Counts the orders.
     pub n: u64,
+    /// The number of the order that set the duty; zero in orders of older versions.
+    pub duty_n: u64,
+}
+
+impl NodeOrder {
+    /// The number of the order that set the duty.
+    pub fn duty_number(&self) -> u64 {
+        if self.duty_n == 0 { self.n } else { self.duty_n }
+    }
 }
 
 /// What a node should do.
@@ -125,6 +134,16 @@ pub struct EngineStatus {
     pub held: BTreeMap<TaskId, String>,
     /// When it was written, by the clock of its machine.
     pub at: Option<Timestamp>,
+    /// How far that clock was ahead of the store's server, in milliseconds; negative if it was behind.
+    pub clock_ms: Option<i64>,
+}
+
+impl EngineStatus {
+    /// When it was written, by the clock of the store's server as far as the difference is known.
+    pub fn written(&self) -> Option<Timestamp> {
+        let at = self.at?.millis();
+        Some(Timestamp::from_millis(at.saturating_sub(self.clock_ms.unwrap_or(0))))
+    }
 }
 
 /// The most tasks in [`EngineStatus::held`].

@@ -4,6 +4,7 @@ use crate::attempt::Evidence;
 use crate::event::{EventBody, describe_unknown};
 use crate::oid::Oid;
 use crate::state::how_it_ended;
+use crate::time::counted;
 use crate::train::LandStep;
 
 /// Text on one line.
@@ -137,6 +138,13 @@ pub fn describe(body: &EventBody) -> String {
         }
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", commit.short()),
         EventBody::TakenBack { target } => format!("taken back: it is no longer on {target}"),
+        EventBody::Unserved { why, .. } => format!("cannot start: {}", line(why)),
+        EventBody::Servable { node } => format!("can start on {node}"),
+        EventBody::NodeJoined { node } => format!("node {node} joined"),
+        EventBody::NodeLost { node, released: 0 } => format!("node {node} was lost; it worked on nothing"),
+        EventBody::NodeLost { node, released } => {
+            format!("node {node} was lost; {} it worked on can start elsewhere", counted(*released, "task"))
+        }
         // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),
         EventBody::Unknown(fields) => line(&describe_unknown(fields)),

@@ -67,7 +67,10 @@ impl Effect {
             | EventBody::Assigned { .. }
             | EventBody::PromptQueued { rearmed: true, .. }
             | EventBody::FollowingUp { .. }
-            | EventBody::Stands { .. } => Self::Ready,
+            | EventBody::Stands { .. }
+            // What no node could serve, or another one should have.
+            | EventBody::NodeJoined { .. }
+            | EventBody::NodeLost { .. } => Self::Ready,
             EventBody::Landing { landing, .. } => match landing {
                 LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Bounce { .. } => Self::Ready,
                 LandStep::Reject { .. } => Self::Frees,
@@ -99,6 +102,8 @@ impl Effect {
             | EventBody::BudgetSpent { .. }
             | EventBody::Salvaged { .. }
             | EventBody::TakenBack { .. }
+            | EventBody::Unserved { .. }
+            | EventBody::Servable { .. }
             | EventBody::Noted { .. } => Self::None,
         }
     }

@@ -83,6 +83,7 @@ impl Engine {
             self.ctx.memory.has_follow_up(task);
         }
         match &event.body {
+            EventBody::Claimed { .. } | EventBody::Servable { .. } => self.nodes.can_serve(task),
             // The chain continues by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => {
                 self.reservations.remove(task);

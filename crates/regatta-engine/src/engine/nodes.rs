@@ -4,16 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use regatta_core::event::EventBody;
+use regatta_core::hex::hex;
 use regatta_core::id::TaskId;
 use regatta_core::node::{
     EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, Requirement, listed, requirements,
 };
 use regatta_core::spec::TaskSpec;
-use regatta_store::Ready;
+use regatta_core::time::Timestamp;
+use regatta_store::{DocumentWrite, NODE_DRAIN, Ready, RequestId, StoreError};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::timers::{LONGEST_SLEEP, TICK};
 use super::{Duty, End, Engine, EngineError};
+use crate::clock;
 use crate::context::Context;
 use crate::fleet::Registry;
 use crate::fleet::nodes::{Node, NodeEngine, with_engines};
@@ -22,12 +28,17 @@ use crate::session;
 use crate::travel;
 use crate::worker::Stop;
 
+/// Number of events of a task read from the store at once.
+const EVENTS_AT_ONCE: usize = 512;
+
 /// The engine's view of its node and of the others.
 pub(super) struct Nodes {
     order: watch::Receiver<NodeOrder>,
     registry: watch::Receiver<Registry>,
-    /// The number of the order in force, and when it was first read.
-    since: (u64, Instant),
+    /// The number of the order that set the duty in force.
+    duty_n: u64,
+    /// When the drain in force stops what still runs.
+    stops_at: Option<Instant>,
     /// The running attempts were stopped under it.
     has_stopped: bool,
     /// The train was given up under it.
@@ -38,6 +49,40 @@ pub(super) struct Nodes {
     found: BTreeSet<(TaskId, u32)>,
     /// When the first of them stops waiting.
     next: Option<Instant>,
+    /// Tasks that no running node can serve, as the event log says.
+    unserved: BTreeMap<TaskId, Unserved>,
+}
+
+/// When a drain stops what still runs.
+#[derive(Serialize, Deserialize)]
+struct DrainEnd {
+    /// The number of the order.
+    order: u64,
+    until: Timestamp,
+}
+
+/// What the log says about a task that no running node can serve.
+struct Unserved {
+    requires: Vec<Requirement>,
+    /// The last event before it that shows that a node could; zero for none.
+    after: u64,
+}
+
+impl Unserved {
+    /// An id for a request about it that all engines have in common.
+    fn request(&self, kind: &str, task: &TaskId) -> RequestId {
+        let shape = hex(&Sha256::digest(listed(&self.requires))[..8]);
+        RequestId(format!("{kind}:{task}:{}:{shape}", self.after))
+    }
+}
+
+/// Who can serve a task that this node cannot.
+enum Served {
+    /// This running node.
+    By(String),
+    /// A running node that claims nothing now.
+    Resting,
+    Nobody,
 }
 
 impl Nodes {
@@ -46,13 +91,20 @@ impl Nodes {
         Self {
             order: fleet.order.subscribe(),
             registry: fleet.registry.subscribe(),
-            since: (0, Instant::now()),
+            duty_n: 0,
+            stops_at: None,
             has_stopped: false,
             has_resigned: false,
             waits: BTreeMap::new(),
             found: BTreeSet::new(),
             next: None,
+            unserved: BTreeMap::new(),
         }
+    }
+
+    /// The log says that a node can serve this task, or did.
+    pub(super) fn can_serve(&mut self, task: &TaskId) {
+        self.unserved.remove(task);
     }
 
     /// Waits until an order or another node changes.
@@ -75,9 +127,7 @@ impl Nodes {
 
     /// How long until a drain stops what runs, or a task no longer waits for another node.
     pub(super) fn due_in(&self) -> Option<Duration> {
-        let order = self.order.borrow();
-        let drain = order.deadline_ms.filter(|_| order.duty == NodeDuty::Drain && !self.has_stopped);
-        let drain = drain.map(|after| self.since.1 + Duration::from_millis(after));
+        let drain = self.stops_at.filter(|_| !self.has_stopped);
         let times = drain.into_iter().chain(self.next);
         times.map(|at| at.saturating_duration_since(Instant::now()) + TICK).min()
     }
@@ -95,8 +145,9 @@ impl Engine {
         if self.stopping.is_some() {
             return Ok(());
         }
-        if self.nodes.since.0 != order.n {
-            self.nodes.since = (order.n, Instant::now());
+        if self.nodes.duty_n != order.duty_number() {
+            self.nodes.stops_at = self.drain_ends(&order).await?;
+            self.nodes.duty_n = order.duty_number();
             (self.nodes.has_stopped, self.nodes.has_resigned) = (false, false);
             self.train.pause(
                 self.nodes
@@ -107,8 +158,7 @@ impl Engine {
         match order.duty {
             NodeDuty::Work | NodeDuty::Cordon => {}
             NodeDuty::Drain => {
-                let deadline = order.deadline_ms.map(Duration::from_millis);
-                let is_over = deadline.is_some_and(|after| self.nodes.since.1.elapsed() >= after);
+                let is_over = self.nodes.stops_at.is_some_and(|at| at <= Instant::now());
                 if is_over && !self.nodes.has_stopped {
                     self.nodes.has_stopped = true;
                     let why = format!("{} drains this node", order.by);
@@ -122,6 +172,34 @@ impl Engine {
             NodeDuty::Kill => self.end(End::Kill),
         }
         Ok(())
+    }
+
+    /// When a drain stops what still runs. The deadline counts from when this node first read the order, so its end is
+    /// kept in the store for engines that start later: by this machine's wall clock, because a person asked for it.
+    async fn drain_ends(&self, order: &NodeOrder) -> Result<Option<Instant>, EngineError> {
+        let deadline = order.deadline_ms.filter(|_| order.duty == NodeDuty::Drain);
+        let Some(deadline) = deadline.map(Duration::from_millis) else { return Ok(None) };
+        let (store, read) = (&self.ctx.services.store, Instant::now());
+        let id = self.ctx.memory.fleet.own.borrow().id.clone();
+        loop {
+            let now = clock::now();
+            let found = until_answered(|| store.document(NODE_DRAIN, &id)).await?;
+            let known = found.as_ref().and_then(|found| serde_json::from_str::<DrainEnd>(&found.body).ok());
+            if let Some(known) = known.filter(|known| known.order == order.duty_number()) {
+                // A clock that was set back prolongs nothing.
+                return Ok(Some(read + known.until.since(now).min(deadline)));
+            }
+            let end = DrainEnd { order: order.duty_number(), until: now.plus(deadline) };
+            let body = serde_json::to_string(&end).unwrap_or_default();
+            let version = found.map_or(0, |found| found.version);
+            let write = DocumentWrite::new(NODE_DRAIN, &id, body).at_version(version);
+            match until_answered(|| store.put_document(&write, now)).await {
+                Ok(_) => return Ok(Some(read + deadline)),
+                // Another engine of this node was faster.
+                Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Gives up the train, if this engine holds it.
@@ -168,6 +246,7 @@ impl Engine {
             order: order.n,
             held: held.map(|(task, why)| (task.clone(), why.clone())).collect(),
             at: None,
+            clock_ms: None,
         };
         fleet.status.send_if_modified(|known| {
             let is_new = *known != status;
@@ -190,14 +269,21 @@ impl Engine {
             let requires = if is_shared { requirements(spec) } else { spec.requires.clone() };
             let lacks = own.lacks(&order, &requires);
             if lacks.is_empty() {
+                self.report_servable(&spec.id, &own.name).await?;
                 continue;
             }
             self.standby.is_unserved(spec.id.clone());
-            let why = if is_shared && self.duty == Duty::Queue {
-                unserved(&requires, &own, &self.other_nodes(others).await?)
+            let (served, why) = if is_shared && self.duty == Duty::Queue {
+                unserved(&requires, (&own, &order), &self.other_nodes(others).await?)
             } else {
-                format!("it requires {}, which this machine does not have", listed(lacks))
+                let lacks = listed(lacks);
+                (Served::Nobody, format!("it requires {lacks}, which this machine does not have"))
             };
+            match served {
+                Served::By(node) => self.report_servable(&spec.id, &node).await?,
+                Served::Resting => {}
+                Served::Nobody => self.report_unserved(&spec.id, requires, &why).await?,
+            }
             found.insert(spec.id.clone(), why);
         }
         if is_shared && self.duty == Duty::Queue {
@@ -206,6 +292,53 @@ impl Engine {
             found.extend(self.near_their_lanes(&served, others).await?);
         }
         Ok(found)
+    }
+
+    /// Records that no running node can serve a task, unless the log says so already.
+    async fn report_unserved(
+        &mut self,
+        task: &TaskId,
+        requires: Vec<Requirement>,
+        why: &str,
+    ) -> Result<(), EngineError> {
+        if self.nodes.unserved.get(task).is_some_and(|known| known.requires == requires) {
+            return Ok(());
+        }
+        let store = self.ctx.services.store.clone();
+        let (mut known, mut after, mut read) = (None, 0, 0);
+        loop {
+            let events = until_answered(|| store.events(read, Some(task), EVENTS_AT_ONCE)).await?;
+            for event in &events {
+                read = event.seq;
+                match &event.body {
+                    EventBody::Unserved { requires, .. } => known = Some(requires.clone()),
+                    EventBody::Claimed { .. } | EventBody::Servable { .. } => (known, after) = (None, read),
+                    _ => {}
+                }
+            }
+            if events.len() < EVENTS_AT_ONCE {
+                break;
+            }
+        }
+        let is_known = known.as_ref() == Some(&requires);
+        let unserved = Unserved { requires, after };
+        if !is_known {
+            let request = unserved.request("unserved", task);
+            let body = EventBody::Unserved { requires: unserved.requires.clone(), why: why.to_owned() };
+            let at = clock::now();
+            until_answered(|| store.append(Some(task), None, &body, &request, at)).await?;
+        }
+        self.nodes.unserved.insert(task.clone(), unserved);
+        Ok(())
+    }
+
+    /// Records that a node can serve a task, if the log says that none could.
+    async fn report_servable(&mut self, task: &TaskId, node: &str) -> Result<(), EngineError> {
+        let Some(unserved) = self.nodes.unserved.remove(task) else { return Ok(()) };
+        let request = unserved.request("servable", task);
+        let body = EventBody::Servable { node: node.to_owned() };
+        let (store, at) = (&self.ctx.services.store, clock::now());
+        Ok(until_answered(|| store.append(Some(task), None, &body, &request, at)).await?)
     }
 
     /// The other nodes; read once per check of ready tasks.
@@ -286,27 +419,30 @@ impl Engine {
     }
 }
 
-/// Why this node does not start a task, though another one may.
-fn unserved(requires: &[Requirement], own: &NodeRecord, others: &[Node]) -> String {
+/// Who serves a task that this node cannot, and why this node does not start it.
+fn unserved(requires: &[Requirement], own: (&NodeRecord, &NodeOrder), others: &[Node]) -> (Served, String) {
     let up: Vec<&Node> = others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
     let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
     if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {
-        return format!("it is for {}: it requires {}", node.record.name, listed(requires));
+        let name = node.record.name.clone();
+        let why = format!("it is for {name}: it requires {}", listed(requires));
+        return (Served::By(name), why);
     }
     if let Some(node) = up.iter().find(serves) {
         let word = if node.order.duty == NodeDuty::Cordon { "cordoned" } else { "drained" };
-        return format!("it requires {}: {} has it, but is {word}", listed(requires), node.record.name);
+        let why = format!("it requires {}: {} has it, but is {word}", listed(requires), node.record.name);
+        return (Served::Resting, why);
     }
-    let own_order = NodeOrder::default();
     let nobody_has = |requirement: &&Requirement| {
         let one = std::slice::from_ref(*requirement);
-        let here = !own.lacks(&own_order, one).is_empty();
+        let here = !own.0.lacks(own.1, one).is_empty();
         here && up.iter().all(|node| !node.record.lacks(&node.order, one).is_empty())
     };
     let missing: Vec<&Requirement> = requires.iter().filter(nobody_has).collect();
-    if missing.is_empty() {
+    let why = if missing.is_empty() {
         format!("it requires {}: no running node has all of it", listed(requires))
     } else {
         format!("it requires {}, which no running node has", listed(missing))
-    }
+    };
+    (Served::Nobody, why)
 }

@@ -17,6 +17,10 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(5 * 60);
 const SPACING: Duration = Duration::from_millis(300);
 /// How often the status is written without a change: its age shows that the engine is alive.
 const STATUS_AGE: Duration = Duration::from_secs(60);
+/// How often this machine's clock is compared with the server's, as beats have learned it.
+const CLOCK_LOOK: Duration = Duration::from_secs(5);
+/// A difference that has changed by this many milliseconds is written at once.
+const MOVED_MS: u64 = 1000;
 /// The pause after an error of the store.
 const AGAIN: Duration = Duration::from_secs(2);
 /// How often the machine is looked at again.
@@ -65,25 +69,48 @@ async fn follow(ctx: &Context) {
 /// Writes what this engine does, when it changes and from time to time.
 async fn say_status(ctx: &Context) {
     let mut changed = ctx.memory.fleet.status.subscribe();
-    let mut last: Option<Instant> = None;
+    let mut last: Option<(Instant, Option<i64>)> = None;
     loop {
         let status = changed.borrow_and_update().clone();
         // The engine has not said anything yet.
         if !status.node.is_empty() {
-            last = Some(Instant::now());
-            if write(ctx, status).await.is_err() {
+            let clock = clock_ahead(ctx);
+            last = Some((Instant::now(), clock));
+            if write(ctx, status, clock).await.is_err() {
                 tokio::time::sleep(AGAIN).await;
             }
         }
         tokio::time::sleep(SPACING).await;
-        let age = last.map_or(Duration::ZERO, |last| last.elapsed());
-        let _ = tokio::time::timeout(STATUS_AGE.saturating_sub(age), changed.changed()).await;
+        loop {
+            let (age, clock) = last.map_or((Duration::ZERO, None), |(at, clock)| (at.elapsed(), clock));
+            if age >= STATUS_AGE || last.is_some() && has_moved(clock, clock_ahead(ctx)) {
+                break;
+            }
+            let wait = CLOCK_LOOK.min(STATUS_AGE.saturating_sub(age));
+            if tokio::time::timeout(wait, changed.changed()).await.is_ok() {
+                break;
+            }
+        }
     }
 }
 
-async fn write(ctx: &Context, status: EngineStatus) -> Result<(), StoreError> {
+/// How far this machine's clock is ahead of the server's, as the last beat has learned it.
+fn clock_ahead(ctx: &Context) -> Option<i64> {
+    Some(ctx.services.store.known_time()?.ahead(clock::now()))
+}
+
+/// Whether a difference between clocks is not what was said.
+fn has_moved(said: Option<i64>, now: Option<i64>) -> bool {
+    match (said, now) {
+        (Some(said), Some(now)) => said.abs_diff(now) >= MOVED_MS,
+        (None, now) => now.is_some(),
+        (Some(_), None) => false,
+    }
+}
+
+async fn write(ctx: &Context, status: EngineStatus, clock_ms: Option<i64>) -> Result<(), StoreError> {
     let at = clock::now();
-    let status = EngineStatus { at: Some(at), ..status };
+    let status = EngineStatus { at: Some(at), clock_ms, ..status };
     let body = serde_json::to_string(&status).unwrap_or_default();
     let write = DocumentWrite::new(STATUS, &ctx.services.session.0, body);
     ctx.services.store.put_document(&write, at).await.map(drop)

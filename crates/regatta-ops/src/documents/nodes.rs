@@ -12,6 +12,8 @@ pub struct NodeDocument {
     /// Agents that can be started there, with their versions; empty if a version is not known.
     pub agents: BTreeMap<String, String>,
     pub arch: String,
+    /// How far its clock is ahead of the store's server, in milliseconds; negative if it is behind.
+    pub clock_ms: Option<i64>,
     /// The number of processors.
     pub cpus: u64,
     /// Its engines with an open session.
@@ -19,7 +21,7 @@ pub struct NodeDocument {
     pub id: String,
     /// The labels that count: those in its `node.yaml`, and what `node label` changed.
     pub labels: Vec<String>,
-    /// When one of its engines last said something, by that machine's clock.
+    /// When one of its engines last said something, by the clock of the store's server.
     pub last_beat: Option<Timestamp>,
     /// Its memory, in GiB.
     pub memory_gb: u64,

@@ -8,11 +8,17 @@ use regatta_core::time::counted;
 use regatta_engine::clock;
 use regatta_engine::fleet::kill::{self, Killed};
 use regatta_engine::fleet::nodes::Node;
-use regatta_store::{DocumentWrite, NODE, NODE_NAME, NODE_ORDER, StoreError};
+use regatta_store::{DocumentWrite, NODE, NODE_DRAIN, NODE_NAME, NODE_ORDER, StoreError};
 
 use super::{NodeSelection, Nodes};
 use crate::documents::{NodeChangeDocument, NodeChangesDocument};
 use crate::refusal::Refusal;
+
+/// Lets a node stop everything.
+fn kill_it(order: &mut NodeOrder) {
+    order.duty = NodeDuty::Kill;
+    order.duty_n = order.n + 1;
+}
 
 /// What was done to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +155,7 @@ impl Nodes {
         for node in nodes {
             // A node that is said to be gone gets its order when that is certain.
             if !request.is_gone {
-                self.put_order(&node, |order| order.duty = NodeDuty::Kill).await?;
+                self.put_order(&node, kill_it).await?;
             }
             let mut results = Vec::new();
             for engine in &node.engines {
@@ -176,7 +182,7 @@ impl Nodes {
                 });
             }
             if request.is_gone {
-                self.put_order(&node, |order| order.duty = NodeDuty::Kill).await?;
+                self.put_order(&node, kill_it).await?;
             }
             results.dedup();
             let result = if results.is_empty() { "runs nothing".to_owned() } else { results.join("; ") };
@@ -196,7 +202,8 @@ impl Nodes {
         let mut changes = Vec::new();
         for node in nodes {
             let name = node.record.name.to_lowercase();
-            for (kind, id) in [(NODE_NAME, &name), (NODE_ORDER, &node.id), (NODE, &node.id)] {
+            let by_id = [NODE_ORDER, NODE_DRAIN, NODE].map(|kind| (kind, &node.id));
+            for (kind, id) in [(NODE_NAME, &name)].into_iter().chain(by_id) {
                 self.store().put_document(&DocumentWrite::deletion(kind, id), clock::now()).await?;
             }
             changes.push(NodeChange::of(&node, "is forgotten"));
@@ -217,6 +224,7 @@ impl Nodes {
             self.put_order(&node, |order| {
                 order.duty = duty;
                 order.deadline_ms = millis;
+                order.duty_n = order.n + 1;
             })
             .await?;
             let when = if node.engines.is_empty() { " (it is down; it obeys when it starts)" } else { "" };

@@ -69,7 +69,7 @@ pub async fn slots_are_counted_by_node_and_the_total_over_all(fixture: &dyn Fixt
     let a = Node::join(fixture, "a").await;
     let b = SessionId::fresh("b");
     let info = NodeInfo { node_id: Some("b".into()), place: Some("clone".into()), ..node_info("elsewhere") };
-    a.store.open_session(&b, &info).await.unwrap();
+    a.store.open_session(&b, &info, at(1)).await.unwrap();
     a.add(&[task("x"), task("y"), task("z")]).await;
     within(&a, "x", &at_most(1)).await;
     let of_b = |name: &str, total: Option<u32>| {
@@ -187,7 +187,7 @@ pub async fn what_a_member_holds_is_no_agent(fixture: &dyn Fixture) {
     engine.add(&[writing("x", "src/"), writing("y", "src/")]).await;
     let session = SessionId::fresh("member");
     let name = regatta_core::crew::MemberName::parse("tom").expect("a name");
-    engine.store.open_session(&session, &NodeInfo::of_beats("a", &name)).await.unwrap();
+    engine.store.open_session(&session, &NodeInfo::of_beats("a", &name), at(1)).await.unwrap();
     let member = Node { store: engine.store.clone(), session };
     member.claim("x").await;
     within(&engine, "y", &at_most(1)).await;

@@ -54,6 +54,8 @@ macro_rules! conformance {
                 closing_releases_claims_and_frees_roles,
                 an_heir_keeps_attempt_and_token_and_fences_the_old_owner,
                 an_heir_that_is_gone_inherits_nothing,
+                a_node_joins_with_its_first_engine_and_is_lost_with_its_last,
+                two_judges_at_once_lose_a_node_once,
                 a_claim_that_races_expiry_never_hangs_on_a_dead_session,
                 settling_that_races_expiry_is_whole_or_nothing,
             }

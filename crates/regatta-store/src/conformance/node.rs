@@ -97,7 +97,7 @@ impl Node {
     /// A new session over an existing handle.
     pub async fn over(store: Arc<dyn Store>, name: &str) -> Self {
         let session = SessionId::fresh(name);
-        store.open_session(&session, &node_info(name)).await.expect("a fresh session opens");
+        store.open_session(&session, &node_info(name), at(1)).await.expect("a fresh session opens");
         Self { store, session }
     }
 

@@ -1,15 +1,17 @@
 //! Sessions.
 
+use std::sync::Arc;
+
 use regatta_core::event::EventBody;
 
 use super::Fixture;
 use super::node::{Node, at, id, node_info, task};
-use crate::{Outcome, SessionId, StoreError, Word, WorkerReport};
+use crate::{NodeInfo, Outcome, SessionId, Store, StoreError, Word, WorkerReport};
 
 pub async fn opening_twice_changes_nothing(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
     let beat = node.store.renew(&node.session).await.unwrap();
-    node.store.open_session(&node.session, &node_info("a")).await.unwrap();
+    node.store.open_session(&node.session, &node_info("a"), at(1)).await.unwrap();
     assert_eq!(node.beat_of(&node).await, beat);
     assert_eq!(node.store.sessions().await.unwrap().len(), 1);
 }
@@ -17,7 +19,7 @@ pub async fn opening_twice_changes_nothing(fixture: &dyn Fixture) {
 pub async fn a_session_that_expired_is_never_opened_again(fixture: &dyn Fixture) {
     let (a, b) = (Node::join(fixture, "a").await, Node::join(fixture, "b").await);
     b.expire(&a, None).await;
-    let again = a.store.open_session(&a.session, &node_info("a")).await;
+    let again = a.store.open_session(&a.session, &node_info("a"), at(1)).await;
     assert!(matches!(again, Err(StoreError::SessionExpired)), "{again:?}");
     assert!(matches!(a.store.renew(&a.session).await, Err(StoreError::SessionExpired)));
     assert!(matches!(a.store.elect("r", &a.session).await, Err(StoreError::SessionExpired)));
@@ -29,7 +31,7 @@ pub async fn a_session_that_was_closed_is_never_opened_again(fixture: &dyn Fixtu
     let node = Node::join(fixture, "a").await;
     node.store.close_session(&node.session, at(1)).await.unwrap();
     node.store.close_session(&node.session, at(1)).await.unwrap();
-    let again = node.store.open_session(&node.session, &node_info("a")).await;
+    let again = node.store.open_session(&node.session, &node_info("a"), at(1)).await;
     assert!(matches!(again, Err(StoreError::SessionExpired)), "{again:?}");
     assert!(node.store.sessions().await.unwrap().is_empty());
 }
@@ -133,6 +135,75 @@ pub async fn an_heir_that_is_gone_inherits_nothing(fixture: &dyn Fixture) {
     let refused = b.store.expire_session(&a.session, beat, Some(&a.session), at(1)).await;
     assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");
     assert_eq!(a.store.claims_of(&a.session).await.unwrap().len(), 1, "nothing was changed");
+}
+
+/// A session of an engine on a node that shares the store.
+async fn engine(store: &Arc<dyn Store>, node: &str) -> Node {
+    let session = SessionId::fresh(node);
+    let info = NodeInfo { lease_ms: Some(60_000), node_id: Some(format!("id of {node}")), ..node_info(node) };
+    store.open_session(&session, &info, at(1)).await.unwrap();
+    // Repeated, as after an answer that was lost.
+    store.open_session(&session, &info, at(1)).await.unwrap();
+    Node { store: store.clone(), session }
+}
+
+/// What happened to nodes so far.
+async fn of_nodes(store: &Arc<dyn Store>) -> Vec<String> {
+    let events = store.events(0, None, 1000).await.unwrap();
+    let words = events.iter().filter_map(|event| match &event.body {
+        EventBody::NodeJoined { node } => Some(format!("{node} joined")),
+        EventBody::NodeLost { node, released } => Some(format!("{node} lost, {released} released")),
+        _ => None,
+    });
+    words.collect()
+}
+
+pub async fn a_node_joins_with_its_first_engine_and_is_lost_with_its_last(fixture: &dyn Fixture) {
+    let store = fixture.machine().await;
+    let judge = Node::over(fixture.machine().await, "judge").await;
+    let daemon = engine(&store, "a").await;
+    let other = engine(&store, "b").await;
+    let run = engine(&store, "a").await;
+    assert_eq!(of_nodes(&store).await, ["a joined", "b joined"], "without a lease there is no node");
+    daemon.add(&[task("x"), task("y"), task("z")]).await;
+    daemon.claim("x").await;
+    daemon.claim("y").await;
+    run.claim("z").await;
+    judge.expire(&run, None).await;
+    assert_eq!(of_nodes(&store).await.len(), 2, "another engine of that node is there");
+    // An heir goes on with what it held.
+    let heir = engine(&store, "a").await;
+    heir.expire(&daemon, Some(&heir.session)).await;
+    assert_eq!(of_nodes(&store).await.len(), 2);
+    // Several judges, or one that repeats the call.
+    let beat = judge.beat_of(&heir).await;
+    for store in [&judge.store, &store, &judge.store] {
+        store.expire_session(&heir.session, beat, None, at(5)).await.unwrap();
+    }
+    assert_eq!(of_nodes(&store).await[2..], ["a lost, 2 released"]);
+    let back = engine(&store, "a").await;
+    back.store.close_session(&back.session, at(6)).await.unwrap();
+    other.store.close_session(&other.session, at(6)).await.unwrap();
+    assert_eq!(of_nodes(&store).await[3..], ["a joined"], "one that ends its session is not lost");
+    judge.store.close_session(&judge.session, at(6)).await.unwrap();
+    assert!(store.documents(crate::NODE_ENGINES, "").await.unwrap().is_empty());
+}
+
+pub async fn two_judges_at_once_lose_a_node_once(fixture: &dyn Fixture) {
+    let (one, two) = (Node::join(fixture, "one").await, Node::join(fixture, "two").await);
+    for round in 0..20 {
+        let lost = engine(&one.store, &format!("n{round}")).await;
+        let beat = one.beat_of(&lost).await;
+        let (a, b) = tokio::join!(
+            one.store.expire_session(&lost.session, beat, None, at(5)),
+            two.store.expire_session(&lost.session, beat, None, at(5))
+        );
+        a.unwrap();
+        b.unwrap();
+        let joined = format!("n{round} joined");
+        let gone = format!("n{round} lost, 0 released");
+        assert_eq!(of_nodes(&two.store).await[2 * round..], [joined, gone]);
+    }
 }
 
 pub async fn a_claim_that_races_expiry_never_hangs_on_a_dead_session(fixture: &dyn Fixture) {

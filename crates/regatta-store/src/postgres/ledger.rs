@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use regatta_core::state::StateName;
@@ -28,9 +29,13 @@ impl Ledger for PostgresStore {
         }
         let queries: Vec<Query> = jobs.iter().map(Job::query).collect();
         let db = self.pool.lease().await?;
+        let begun = Instant::now();
         let answers = db.keep(db.answers(&queries).await)?;
         let mut seen = Vec::new();
         for (job, rows) in jobs.iter().zip(&answers) {
+            if let (Job::Records(Kind::Beat, _), Some(row)) = (job, rows.first()) {
+                self.pool.time.learn(get(row, 3)?, begun);
+            }
             job.read(rows, &mut seen)?;
         }
         Ok(seen)

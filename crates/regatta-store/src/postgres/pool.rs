@@ -15,6 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::address::Address;
 use super::connection::Connection;
 use super::{tls, wire};
+use crate::server_time::Learned;
 use crate::{Result, StoreError};
 
 /// Connections of one handle, besides its listener.
@@ -30,6 +31,8 @@ pub(super) struct Pool {
     permits: Arc<Semaphore>,
     /// The highest event number that this handle has seen.
     highest: AtomicU64,
+    /// The server's clock.
+    pub(super) time: Learned,
 }
 
 impl Pool {
@@ -41,6 +44,7 @@ impl Pool {
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             highest: AtomicU64::new(0),
+            time: Learned::default(),
         }))
     }
 

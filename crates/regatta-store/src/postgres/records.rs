@@ -80,7 +80,8 @@ pub(super) fn query(kind: Kind, keys: &[Key]) -> Query {
             format!("select k.n, r.version, {SESSION} from {KEYS} join session r on r.id = k.a")
         }
         Kind::Beat => format!(
-            "select k.n, r.beat + 1, r.beat from {KEYS} join session r on r.id = k.a and r.ended is null"
+            "select k.n, r.beat + 1, r.beat, {CLOCK} from {KEYS} \
+             join session r on r.id = k.a and r.ended is null"
         ),
         Kind::Guard => format!("select k.n, r.version, r.at from {KEYS} join guard r on r.name = k.a"),
         Kind::Role => {
@@ -155,6 +156,9 @@ pub(super) fn query(kind: Kind, keys: &[Key]) -> Query {
 
 /// The keys that are asked for.
 const KEYS: &str = "unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(a, b, c, n)";
+
+/// The server's time in milliseconds. A renewal learns it without a further exchange.
+pub(super) const CLOCK: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
 
 /// Columns of a session.
 pub(super) const SESSION: &str = "r.node, r.ended";

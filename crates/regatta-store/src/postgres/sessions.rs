@@ -1,9 +1,22 @@
 //! Reads sessions.
 
+use std::time::Instant;
+
+use regatta_core::time::Timestamp;
+
 use super::connection::Connection;
-use super::wire::{get_text, get_u64};
+use super::records::CLOCK;
+use super::wire::{get, get_text, get_u64};
 use crate::stored::from_json;
-use crate::{Result, SessionId, SessionInfo};
+use crate::{Result, ServerTime, SessionId, SessionInfo};
+
+/// Asks for the server's time.
+pub(super) async fn time(db: &Connection) -> Result<Option<ServerTime>> {
+    let begun = Instant::now();
+    let rows = db.rows(&format!("select {CLOCK}"), &[]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(ServerTime::learned(Timestamp::from_millis(get(row, 0)?), begun))
+}
 
 pub(super) async fn list(db: &Connection) -> Result<Vec<SessionInfo>> {
     let rows = db.rows("select id, node, beat from session where ended is null order by id", &[]).await?;

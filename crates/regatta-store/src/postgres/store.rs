@@ -17,8 +17,8 @@ use super::{
 use crate::rules;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
-    Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery,
+    Spending, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 #[async_trait]
@@ -35,8 +35,19 @@ impl Store for PostgresStore {
         true
     }
 
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
-        self.write(&rules::sessions::open(session, node)).await
+    fn known_time(&self) -> Option<ServerTime> {
+        self.pool.time.get()
+    }
+
+    async fn server_time(&self) -> Result<Option<ServerTime>> {
+        match self.known_time() {
+            Some(known) => Ok(Some(known)),
+            None => call!(self, db => sessions::time(&db)),
+        }
+    }
+
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
+        self.write(&rules::sessions::open(session, node, at)).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {

@@ -54,7 +54,7 @@ fn append_in(
     draft.append(row.as_deref(), attempt, body)
 }
 
-/// Whether an event is part of the history that makes up a task's state.
+/// Whether an event is part of the history that makes up the state of a task or a node.
 fn changes_state(body: &EventBody) -> bool {
     match body {
         EventBody::Enqueued { .. }
@@ -78,7 +78,9 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::PromptQueued { .. }
         | EventBody::FollowingUp { .. }
         | EventBody::Stands { .. }
-        | EventBody::Adopted { .. } => true,
+        | EventBody::Adopted { .. }
+        | EventBody::NodeJoined { .. }
+        | EventBody::NodeLost { .. } => true,
         EventBody::LaneReady { .. }
         | EventBody::Progressed { .. }
         | EventBody::Reported { .. }
@@ -91,6 +93,8 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::BudgetSpent { .. }
         | EventBody::Salvaged { .. }
         | EventBody::TakenBack { .. }
+        | EventBody::Unserved { .. }
+        | EventBody::Servable { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_) => false,
     }

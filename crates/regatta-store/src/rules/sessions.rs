@@ -8,17 +8,24 @@ use std::sync::Arc;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
 use regatta_core::state::{BlockReason, Change, apply};
 use regatta_core::time::Timestamp;
 
 use super::dependents::skip_if_hopeless;
 use super::record::{Folded, Kept, Key, Number, Session, SetKey, Starts, Task, Want, folded};
 use super::{Call, Draft, Rule, claims, members, prompts};
-use crate::{Beat, LOST_LEASES, NodeInfo, SessionId, StoreError};
+use crate::stored::to_json;
+use crate::{Beat, Document, LOST_LEASES, NODE_ENGINES, NodeInfo, SessionId, StoreError};
 
 /// Opens a session.
-pub(crate) fn open<'a>(session: &'a SessionId, node: &'a NodeInfo) -> Call<'a, ()> {
-    Call::timeless(move || both(session), move |draft| open_in(draft, session, node))
+pub(crate) fn open<'a>(session: &'a SessionId, node: &'a NodeInfo, at: Timestamp) -> Call<'a, ()> {
+    let wants = move || {
+        let mut wants = both(session);
+        wants.extend(engines_of(node).map(Want::Record));
+        wants
+    };
+    Call::new(at, wants, move |draft| open_in(draft, session, node))
 }
 
 /// Renews it.
@@ -105,9 +112,62 @@ pub(crate) fn open_in(draft: &mut Draft<'_>, session: &SessionId, node: &NodeInf
             let opened = Session { node: node.clone(), ended: None };
             draft.put(Key::Session(session.clone()), opened.record())?;
             draft.create(Key::Beat(session.clone()), Number(0).record());
-            Ok(())
+            joined(draft, session, node)
         }
     }
+}
+
+/// Where the open sessions of the engines of a node are kept. Only of nodes that share the store with others.
+fn engines_of(node: &NodeInfo) -> Option<Key> {
+    let is_engine = matches!(node.kind, SessionKind::Daemon | SessionKind::Run) && node.lease_ms.is_some();
+    let id = node.node_id.as_ref().filter(|_| is_engine)?;
+    Some(Key::Document(NODE_ENGINES.to_owned(), id.clone()))
+}
+
+/// Those of them that are open as this plan leaves them: a program that does not know the document may have ended some.
+fn open_engines(draft: &mut Draft<'_>, key: &Key) -> Rule<Vec<SessionId>> {
+    let found = draft.get::<Document>(key)?;
+    let listed: Vec<SessionId> =
+        found.and_then(|found| serde_json::from_str(&found.body).ok()).unwrap_or_default();
+    let mut open = Vec::new();
+    for session in listed {
+        if opened(draft, &session)?.is_some() {
+            open.push(session);
+        }
+    }
+    Ok(open)
+}
+
+fn put_engines(draft: &mut Draft<'_>, key: Key, open: &[SessionId]) -> Rule<()> {
+    let Key::Document(_, id) = &key else { return Ok(()) };
+    if open.is_empty() {
+        return draft.delete(key);
+    }
+    let version = draft.get::<Document>(&key)?.map_or(0, |found| found.version) + 1;
+    let document = Document { id: id.clone(), body: to_json(&open), version, at: draft.at };
+    draft.put(key, document.record())
+}
+
+/// The node of a new session may have joined with it.
+fn joined(draft: &mut Draft<'_>, session: &SessionId, node: &NodeInfo) -> Rule<()> {
+    let Some(key) = engines_of(node) else { return Ok(()) };
+    let mut open = open_engines(draft, &key)?;
+    if open.is_empty() {
+        draft.append(None, None, &EventBody::NodeJoined { node: node.node.clone() })?;
+    }
+    open.push(session.clone());
+    put_engines(draft, key, &open)
+}
+
+/// The node of a session that this plan ends may be lost with it, if nobody goes on with what it held.
+fn left(draft: &mut Draft<'_>, node: &NodeInfo, how: End, released: usize) -> Rule<()> {
+    let Some(key) = engines_of(node) else { return Ok(()) };
+    let open = open_engines(draft, &key)?;
+    if open.is_empty() && how == End::Expired {
+        let lost = EventBody::NodeLost { node: node.node.clone(), released: released as u64 };
+        draft.append(None, None, &lost)?;
+    }
+    put_engines(draft, key, &open)
 }
 
 fn expire_in(
@@ -153,8 +213,11 @@ fn end(
 ) -> Rule<Vec<TaskId>> {
     let held = held_by(draft, session)?;
     let ids: Vec<TaskId> = held.iter().map(|row| row.id.clone()).collect();
-    draft.edit::<Session>(&Key::Session(session.clone()))?.ended = Some(ids.clone());
+    let row = draft.edit::<Session>(&Key::Session(session.clone()))?;
+    row.ended = Some(ids.clone());
+    let node = row.node.clone();
     draft.delete(Key::Beat(session.clone()))?;
+    left(draft, &node, if heir.is_some() { End::Closed } else { how }, ids.len())?;
     members::left(draft, session, why)?;
     if let Some(heir) = heir {
         // What it inherits joins its own claims, and those that limits are compared with.

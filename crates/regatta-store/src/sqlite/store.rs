@@ -36,9 +36,9 @@ impl Store for SqliteStore {
         false
     }
 
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
         let (session, node) = (session.clone(), node.clone());
-        self.writer.call(move |tx| tx.carry_out(&rules::sessions::open(&session, &node))).await
+        self.writer.call(move |tx| tx.carry_out(&rules::sessions::open(&session, &node, at))).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {

@@ -62,7 +62,7 @@ fn populated(directory: &tempfile::TempDir, n: usize) -> Connection {
         })
         .collect();
     let tx = Tx::for_test(&db);
-    tx.carry_out(&sessions::open(&SessionId("s".into()), &node_info("a"))).unwrap();
+    tx.carry_out(&sessions::open(&SessionId("s".into()), &node_info("a"), at(1))).unwrap();
     db.execute_batch("begin").unwrap();
     let tasks = enqueue::prepare(&tasks).unwrap();
     tx.carry_out(&enqueue::enqueue(&tasks, &RequestId("r".into()), at(1))).unwrap();

@@ -68,6 +68,11 @@ fn wanted(is_loud: bool, has_documents: bool, of: &str) -> Vec<String> {
     wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, news)| news.node(of)).collect()
 }
 
+/// A node of this client that rings for nobody, and disappears with it: its creation says the ensemble's time.
+pub(super) fn silent_node(client: &Client) -> String {
+    format!("{BELL}/t~{:x}", client.session_id().0)
+}
+
 /// Whether this is a node that rings.
 pub(super) fn is_node(path: &str) -> bool {
     News::of(path).is_some()

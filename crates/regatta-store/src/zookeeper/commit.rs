@@ -4,6 +4,7 @@
 //! writes the records, their entries and the events. So the order of events is the order of transactions.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -108,7 +109,12 @@ async fn short(
     all.extend(work.events.iter().cloned());
     let bell = all.len();
     all.extend(bells);
-    let (at, error) = match ops::carry_out(client, link.acls(), &all).await? {
+    let begun = Instant::now();
+    let (outcome, time) = ops::carry_out_dated(client, link.acls(), &all).await?;
+    if let Some(time) = time {
+        link.time.learn(time, begun);
+    }
+    let (at, error) = match outcome {
         Outcome::Done => return Ok(Some(Committed::Done)),
         Outcome::Failed(at, error) if is_stale(&error) => (at, error),
         Outcome::Failed(_, error) => return Err(failed(error)),

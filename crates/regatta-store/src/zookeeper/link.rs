@@ -7,15 +7,16 @@ use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::address::Address;
 use super::codec::Newer;
 use super::failure::failed;
-use super::{events, ops, paths};
+use super::{bell, events, ops, paths};
 use crate::rules::record::Folded;
+use crate::server_time::Learned;
 use crate::{Result, StoreError};
 
 /// The longest time a call may take.
@@ -35,6 +36,8 @@ pub(super) struct Link {
     newer: Mutex<HashMap<Folded, Newer>>,
     /// The highest event number that this handle has seen.
     highest: AtomicU64,
+    /// The ensemble's clock.
+    pub(super) time: Learned,
 }
 
 impl Link {
@@ -46,6 +49,7 @@ impl Link {
             made: Mutex::default(),
             newer: Mutex::default(),
             highest: AtomicU64::new(0),
+            time: Learned::default(),
         })
     }
 
@@ -142,6 +146,20 @@ impl Link {
     /// Remembers the number of an event that exists.
     pub(super) fn saw(&self, event: u64) {
         self.highest.fetch_max(event, Ordering::Relaxed);
+    }
+
+    /// Asks for the ensemble's time.
+    pub(super) async fn ask_time(&self) -> Result<()> {
+        let client = self.client().await?;
+        let options = CreateMode::Ephemeral.with_acls(self.acls());
+        let begun = Instant::now();
+        match client.create(&bell::silent_node(&client), b"", &options).await {
+            Ok((stat, _)) => self.time.learn(stat.mtime, begun),
+            // It was asked before, and the answer took too long.
+            Err(Error::NodeExists) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(())
     }
 
     /// Makes directories, parents first.

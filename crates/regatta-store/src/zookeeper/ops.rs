@@ -1,6 +1,6 @@
 //! The operations of a transaction: how long they are, and how those of a long plan are written down.
 
-use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
+use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use super::failure::failed;
 use crate::{Result, StoreError};
@@ -127,6 +127,15 @@ pub(super) fn acls(is_authenticated: bool) -> Acls<'static> {
 
 /// Carries out all of it or nothing.
 pub(super) async fn carry_out(client: &Client, acls: Acls<'static>, ops: &[Op]) -> Result<Outcome> {
+    Ok(carry_out_dated(client, acls, ops).await?.0)
+}
+
+/// The same; also returns when it was done, in milliseconds by the ensemble's clock, if its answer says so.
+pub(super) async fn carry_out_dated(
+    client: &Client,
+    acls: Acls<'static>,
+    ops: &[Op],
+) -> Result<(Outcome, Option<i64>)> {
     let size: usize = ops.iter().map(|op| op.size(client.path())).sum();
     if size > LONGEST {
         return Err(StoreError::Invalid(format!(
@@ -150,8 +159,17 @@ pub(super) async fn carry_out(client: &Client, acls: Acls<'static>, ops: &[Op]) 
         added.map_err(failed)?;
     }
     match multi.commit().await {
-        Ok(_) => Ok(Outcome::Done),
-        Err(MultiWriteError::OperationFailed { index, source }) => Ok(Outcome::Failed(index, source)),
+        Ok(results) => {
+            let times = results.iter().filter_map(|result| match result {
+                MultiWriteResult::SetData { stat } | MultiWriteResult::Create { stat, .. } => {
+                    Some(stat.mtime)
+                }
+                _ => None,
+            });
+            // Some servers leave out the times of what was created.
+            Ok((Outcome::Done, times.into_iter().find(|millis| *millis > 0)))
+        }
+        Err(MultiWriteError::OperationFailed { index, source }) => Ok((Outcome::Failed(index, source), None)),
         Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
     }
 }

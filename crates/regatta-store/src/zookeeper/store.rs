@@ -19,8 +19,8 @@ use crate::rules::record::Key;
 use crate::stored::from_json;
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
-    Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, ServerTime, SessionId, SessionInfo, SpendQuery,
+    Spending, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 /// How many tasks a page of a list has.
@@ -36,8 +36,19 @@ impl Store for ZookeeperStore {
         true
     }
 
-    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
-        self.write(&rules::sessions::open(session, node)).await
+    fn known_time(&self) -> Option<ServerTime> {
+        self.link.time.get()
+    }
+
+    async fn server_time(&self) -> Result<Option<ServerTime>> {
+        if self.known_time().is_none() {
+            self.link.within(self.link.ask_time()).await?;
+        }
+        Ok(self.known_time())
+    }
+
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo, at: Timestamp) -> Result<()> {
+        self.write(&rules::sessions::open(session, node, at)).await
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {

@@ -266,7 +266,7 @@ async fn the_counters_of_postgresql_and_the_marks_are_compared() {
     whole.set_mark(None, Some(&mark)).await.unwrap();
     let again = whole.set_mark(None, Some(&mark)).await;
     assert!(matches!(again, Err(StoreError::Conflict(_))), "{again:?}");
-    let held = store.open_session(&SessionId::fresh("late"), &node_info("late")).await;
+    let held = store.open_session(&SessionId::fresh("late"), &node_info("late"), at(1)).await;
     assert!(
         matches!(&held, Err(StoreError::Refused(why)) if why.contains("is being moved to x")),
         "{held:?}"

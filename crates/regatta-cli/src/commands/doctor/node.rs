@@ -1,10 +1,17 @@
-//! This machine as a node: its id, its name and labels, and what an operator ordered it.
+//! This machine as a node: its id, its name and labels, what an operator ordered it, its clock; the hub, and the versions
+//! of the other nodes.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use regatta_core::node::NodeDuty;
-use regatta_engine::fleet::nodes;
-use regatta_engine::node;
+use regatta_core::plain::clean_line;
+use regatta_core::time::{SAME_CLOCK_MS, counted, unsigned};
+use regatta_engine::fleet::nodes::{self, Node};
+use regatta_engine::hub::{Hub, names};
+use regatta_engine::{clock, node};
+use regatta_ops::Refusal;
 use regatta_store::Store;
 
 use super::Finding;
@@ -44,34 +51,98 @@ pub(super) async fn look(project: &Project, store: Option<&dyn Store>) -> Vec<Fi
         }
     }
     if let Some(store) = shared {
-        found.extend(in_store(store, &id, &name).await);
+        found.push(hub(project).await);
+        found.extend(clock(store).await);
+        match nodes::all(store).await {
+            Ok(known) => {
+                found.extend(versions(&known));
+                found.extend(in_store(known, &id, &name));
+            }
+            Err(error) => found.push(Finding::from_error("node", error.into())),
+        }
     }
     found
 }
 
-async fn in_store(store: &dyn Store, id: &str, name: &str) -> Option<Finding> {
-    let known = match nodes::all(store).await {
-        Ok(known) => known,
-        Err(error) => return Some(Finding::from_error("node", error.into())),
+/// Compares this machine's clock with that of the store's server.
+async fn clock(store: &dyn Store) -> Option<Finding> {
+    // A store that does not answer is reported elsewhere.
+    let ahead = store.server_time().await.ok()??.ahead(clock::now());
+    if ahead.abs() < SAME_CLOCK_MS {
+        return Some(Finding::ok("clock", "as that of the store's server"));
+    }
+    let span = unsigned(Duration::from_millis(ahead.unsigned_abs()));
+    let word = if ahead < 0 { "behind" } else { "ahead of" };
+    Some(Finding::warning("clock", format!("this machine's clock is {span} {word} the store's server")).hinted(
+        "set it (`timedatectl set-ntp true`): tasks that wait for a time, budgets per day and dates go by it",
+    ))
+}
+
+/// Looks whether the hub answers. `regatta hub check` tries what it can do.
+async fn hub(project: &Project) -> Finding {
+    let find = || {
+        let work = project.work()?;
+        Ok::<_, Refusal>((Hub::find(&project.repo, &work, &project.config, true)?, project.target()?))
     };
+    let (hub, target) = match find() {
+        Ok((Some(hub), target)) => (hub, target),
+        Ok((None, _)) => {
+            return Finding::warning("hub", "none: only one clone can work on the tasks of this store")
+                .hinted(
+                    "name one with `hub` in regatta.yaml, or make one: regatta hub init ssh://HOST/PATH",
+                );
+        }
+        Err(error) => return Finding::from_error("hub", error),
+    };
+    let (name, branch) = (hub.name().to_owned(), names::branch(&target));
+    let read = tokio::task::spawn_blocking(move || hub.read(&[&branch])).await;
+    match read.expect("reading refs does not panic") {
+        Ok(refs) => match refs.into_values().next() {
+            Some(tip) => Finding::ok("hub", format!("{name}: {target} at {}", tip.short())),
+            None => Finding::warning("hub", format!("{name} has no branch {target}"))
+                .hinted(format!("push it: git push {name} {target}")),
+        },
+        Err(error) => Finding::from_error("hub", error.into())
+            .hinted("`regatta hub check` tries it; nothing lands and no work travels without it"),
+    }
+}
+
+/// Compares the versions of running nodes.
+fn versions(known: &[Node]) -> Option<Finding> {
+    let running: Vec<&Node> = known.iter().filter(|node| !node.engines.is_empty()).collect();
+    let distinct: BTreeSet<&str> = running.iter().map(|node| node.record.version.as_str()).collect();
+    let distinct: Vec<&str> = distinct.into_iter().collect();
+    match distinct.as_slice() {
+        [] => None,
+        [version] => {
+            let nodes = counted(running.len() as u64, "running node");
+            Some(Finding::ok("versions", clean_line(&format!("{version} on {nodes}"))))
+        }
+        _ => {
+            let each = running.iter().map(|node| format!("{} {}", node.record.name, node.record.version));
+            let each = each.collect::<Vec<_>>().join(", ");
+            Some(
+                Finding::warning("versions", clean_line(&format!("nodes run different versions: {each}")))
+                    .hinted("neighbouring versions work together; upgrade the older nodes soon"),
+            )
+        }
+    }
+}
+
+fn in_store(known: Vec<Node>, id: &str, name: &str) -> Option<Finding> {
     let Some(own) = known.into_iter().find(|node| node.id == id) else {
         return Some(Finding::ok("node", "not in the store yet; `regatta daemon` registers it"));
     };
+    let by = &own.order.by;
     let finding = match own.order.duty {
-        NodeDuty::Cordon => {
-            Finding::warning("node", format!("{} cordoned it: it claims nothing", own.order.by))
+        NodeDuty::Cordon => Finding::warning("node", format!("{by} cordoned it: it claims nothing")),
+        NodeDuty::Drain => Finding::warning("node", format!("{by} drained it: it claims nothing")),
+        NodeDuty::Kill => Finding::error("node", format!("{by} stopped it: no engine starts")),
+        NodeDuty::Work if !own.record.name.eq_ignore_ascii_case(name) => {
+            let text = format!("the store knows it as {}: another node has its name", own.record.name);
+            return Some(Finding::warning("node", text).hinted("`name` in node.yaml gives it another one"));
         }
-        NodeDuty::Drain => {
-            Finding::warning("node", format!("{} drained it: it claims nothing", own.order.by))
-        }
-        NodeDuty::Kill => Finding::error("node", format!("{} stopped it: no engine starts", own.order.by)),
-        NodeDuty::Work if !own.record.name.eq_ignore_ascii_case(name) => Finding::warning(
-            "node",
-            format!("the store knows it as {}: another node has its name", own.record.name),
-        )
-        .hinted("`name` in node.yaml gives it another one"),
         NodeDuty::Work => return None,
     };
-    let hint = format!("`regatta node uncordon {}` lets it work again", own.record.name);
-    Some(if finding.hint.is_some() { finding } else { finding.hinted(hint) })
+    Some(finding.hinted(format!("`regatta node uncordon {}` lets it work again", own.record.name)))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_core::plain::clean_line;
-use regatta_engine::clock;
+use regatta_core::time::{SAME_CLOCK_MS, Timestamp, ahead};
 use regatta_ops::documents::NodeDocument;
 use regatta_ops::nodes::Nodes;
 use regatta_ops::{Refusal, StoreChanges};
@@ -19,8 +19,8 @@ const TICK: Duration = Duration::from_secs(2);
 /// List the machines that share the store: state, slots, running attempts, roles, labels, agents.
 ///
 /// States: `up`, `cordoning` and `cordoned` (claims nothing), `draining` and `drained`, `stopped` (its daemon was stopped
-/// and left its agents running), `starting`, `silent` (not heard of for 90 s), `down` (no engine). LAST BEAT is by the
-/// clock of that machine.
+/// and left its agents running), `starting`, `silent` (not heard of for 90 s), `down` (no engine). CLOCK is
+/// `ok`, or how far the machine's clock is ahead of the store's server: `+1h 3s`, `-5s`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keep watching: redraw on every change, or with --json print one array per line.
@@ -37,7 +37,7 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
         ui.document(&listed);
         return Ok(Exit::Ok);
     }
-    ui.out(&draw(&listed));
+    ui.out(&draw(&listed, nodes.now()));
     if listed.is_empty() && !ui.quiet {
         ui.note("no nodes yet; `regatta daemon` on a machine registers it");
     }
@@ -51,7 +51,7 @@ async fn watch(nodes: &Nodes, ui: &Ui) -> Result<Exit, Refusal> {
     loop {
         let listed = nodes.list().await?;
         if known.as_ref() != Some(&listed) {
-            let text = draw(&listed);
+            let text = draw(&listed, nodes.now());
             if ui.json {
                 ui.object(&listed);
             } else if ui.terminal {
@@ -66,13 +66,19 @@ async fn watch(nodes: &Nodes, ui: &Ui) -> Result<Exit, Refusal> {
     }
 }
 
-fn draw(nodes: &[NodeDocument]) -> String {
-    let now = clock::now();
+fn draw(nodes: &[NodeDocument], now: Timestamp) -> String {
     let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node, now)).collect();
-    table(&["NODE", "STATE", "SLOTS", "RUNNING", "ROLES", "LABELS", "AGENTS", "VERSION", "LAST BEAT"], &rows)
+    let heads =
+        ["NODE", "STATE", "SLOTS", "RUNNING", "ROLES", "LABELS", "AGENTS", "VERSION", "CLOCK", "LAST BEAT"];
+    table(&heads, &rows)
 }
 
-fn row(node: &NodeDocument, now: regatta_core::time::Timestamp) -> Vec<String> {
+/// Whether a clock is right, or how far it is ahead.
+pub(super) fn clock(ahead_ms: i64) -> String {
+    if ahead_ms.abs() < SAME_CLOCK_MS { "ok".to_owned() } else { ahead(ahead_ms) }
+}
+
+fn row(node: &NodeDocument, now: Timestamp) -> Vec<String> {
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { clean_line(&text) };
     vec![
         or_dash(node.name.clone()),
@@ -83,6 +89,7 @@ fn row(node: &NodeDocument, now: regatta_core::time::Timestamp) -> Vec<String> {
         or_dash(node.labels.join(",")),
         or_dash(node.agents.keys().cloned().collect::<Vec<_>>().join(",")),
         or_dash(node.version.clone()),
+        node.clock_ms.map_or_else(|| "-".to_owned(), clock),
         node.last_beat.map_or_else(|| "-".to_owned(), |at| ago(at, now)),
     ]
 }

@@ -4,10 +4,10 @@ use regatta_core::config::format_duration;
 use regatta_core::node::NodeDuty;
 use regatta_core::plain::clean_line;
 use regatta_core::time::counted;
-use regatta_engine::clock;
 use regatta_ops::Refusal;
 use regatta_ops::nodes::Nodes;
 
+use super::list;
 use crate::exit::Exit;
 use crate::render::shown::ago;
 use crate::ui::Ui;
@@ -33,8 +33,7 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
     };
     line("node", node.name.clone());
     line("id", node.id.clone());
-    let beat =
-        node.last_beat.map_or_else(String::new, |at| format!(" (last beat {})", ago(at, clock::now())));
+    let beat = node.last_beat.map_or_else(String::new, |at| format!(" (last beat {})", ago(at, nodes.now())));
     line("state", format!("{}{beat}", node.state));
     if let Some(order) = &node.order {
         let what = match order.duty {
@@ -60,6 +59,7 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
         "machine",
         format!("{}/{}, {}, {} GiB", node.os, node.arch, counted(node.cpus, "cpu"), node.memory_gb),
     );
+    line("clock", node.clock_ms.map_or_else(String::new, list::clock));
     line("version", node.version.clone());
     for engine in &node.engines {
         line(

@@ -115,7 +115,7 @@ fn name(n: u8) -> String {
 /// Sessions, a lander, and a plan in which each task may wait for earlier ones.
 pub(super) async fn begin(memory: &Memory, plan: u8) {
     for session in ["s0", "s1"].map(|id| SessionId(id.to_owned())) {
-        carry_out(memory, &sessions::open(&session, &node_info("a"))).await.expect("it is new");
+        carry_out(memory, &sessions::open(&session, &node_info("a"), at(1))).await.expect("it is new");
         carry_out(memory, &train::elect(TRAIN, &session)).await.expect("it is open");
     }
     for n in 0..FIRST {
@@ -153,7 +153,7 @@ impl Act {
                     return nothing();
                 }
                 let session = SessionId(format!("s{n}"));
-                planned(memory, sessions::open(&session, &node_info("a"))).await
+                planned(memory, sessions::open(&session, &node_info("a"), at(1))).await
             }
             Kind::Close => {
                 let Some((session, _)) = pick(&open, which) else { return nothing() };

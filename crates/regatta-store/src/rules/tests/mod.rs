@@ -211,7 +211,7 @@ fn a_claim(name: &str, session: &SessionId) -> ClaimRequest {
 
 async fn with_tasks(names: &[&str]) -> (Memory, SessionId) {
     let (memory, session) = (Memory::default(), SessionId("s".into()));
-    carry_out(&memory, &sessions::open(&session, &node_info("a"))).await.unwrap();
+    carry_out(&memory, &sessions::open(&session, &node_info("a"), at(1))).await.unwrap();
     let tasks: Vec<_> = names.iter().map(|name| task(name)).collect();
     let tasks = enqueue::prepare(&tasks).unwrap();
     carry_out(&memory, &enqueue::enqueue(&tasks, &RequestId::fresh(), at(1))).await.unwrap();

@@ -62,6 +62,10 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::BudgetWarned { .. }
         | EventBody::BudgetSpent { .. }
         | EventBody::Noted { .. }
+        | EventBody::Unserved { .. }
+        | EventBody::Servable { .. }
+        | EventBody::NodeJoined { .. }
+        | EventBody::NodeLost { .. }
         | EventBody::TakenBack { .. }
         | EventBody::CancelAsked { .. }
         | EventBody::Assigned { .. }
