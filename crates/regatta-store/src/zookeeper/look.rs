@@ -11,7 +11,7 @@ use zookeeper_client::{Client, MultiReadResult, MultiWriteError, Stat};
 use super::failure::failed;
 use super::link::Link;
 use super::ops::ANY;
-use super::{codec, paths};
+use super::{codec, gate, paths};
 use crate::{Result, StoreError};
 
 /// How often a call is tried that others overtake.
@@ -172,10 +172,9 @@ impl Look<'_> {
     /// Whether the gate is open, and in the version in which this look has seen it first.
     fn is_steady(&self, gate: Option<Answer>) -> bool {
         let Some(Answer::Data(text, stat)) = gate else { return false };
-        if !text.is_empty() {
-            return false;
-        }
-        self.link.saw_gate(stat.version);
+        // Whoever finds out what it says instead reports it if it cannot be read.
+        let Some(Ok(mark)) = gate::mark_of(&text) else { return false };
+        self.link.saw_gate(stat.version, mark);
         let first = self
             .gate
             .compare_exchange(UNREAD, stat.version, Ordering::AcqRel, Ordering::Acquire)

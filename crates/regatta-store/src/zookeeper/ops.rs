@@ -127,6 +127,15 @@ pub(super) fn acls(is_authenticated: bool) -> Acls<'static> {
 
 /// Carries out all of it or nothing.
 pub(super) async fn carry_out(client: &Client, acls: Acls<'static>, ops: &[Op]) -> Result<Outcome> {
+    send(client, acls, ops)?.await
+}
+
+/// Sends a transaction. Those that are sent one after the other are carried out in this order.
+pub(super) fn send<'a>(
+    client: &'a Client,
+    acls: Acls<'static>,
+    ops: &[Op],
+) -> Result<impl Future<Output = Result<Outcome>> + Send + use<'a>> {
     let size: usize = ops.iter().map(|op| op.size(client.path())).sum();
     if size > LONGEST {
         return Err(StoreError::Invalid(format!(
@@ -149,11 +158,14 @@ pub(super) async fn carry_out(client: &Client, acls: Acls<'static>, ops: &[Op]) 
         };
         added.map_err(failed)?;
     }
-    match multi.commit().await {
-        Ok(_) => Ok(Outcome::Done),
-        Err(MultiWriteError::OperationFailed { index, source }) => Ok(Outcome::Failed(index, source)),
-        Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
-    }
+    let answer = multi.commit();
+    Ok(async move {
+        match answer.await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(MultiWriteError::OperationFailed { index, source }) => Ok(Outcome::Failed(index, source)),
+            Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
+        }
+    })
 }
 
 #[cfg(test)]
