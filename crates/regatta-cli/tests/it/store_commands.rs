@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::postgres::Server;
 use regatta_testkit::world::{PLAN, World, text};
 use regatta_testkit::zookeeper::Ensemble;
@@ -448,6 +449,10 @@ fn a_migration_that_only_adds_is_applied_beside_an_older_version() {
     ] {
         let mut world = world_at(url);
         let daemon = world.daemon();
+        until("the daemon has a session", || {
+            let dump = world.regatta(["store", "dump"]).exited(0).stdout;
+            dump.contains("{\"record\":\"session\"").then_some(())
+        });
         newer(&mut world, adds);
         world.regatta(["list"]).exited(0);
         older(&mut world);
@@ -467,6 +472,10 @@ fn a_migration_that_shuts_older_versions_out_names_who_is_in_the_way() {
     {
         let mut world = world_at(url);
         let daemon = world.daemon();
+        until("the daemon has a session", || {
+            let dump = world.regatta(["store", "dump"]).exited(0).stdout;
+            dump.contains("{\"record\":\"session\"").then_some(())
+        });
         newer(&mut world, breaks);
         let refused = world.regatta(["store", "migrate"]).exited(6);
         assert_eq!(

@@ -416,9 +416,14 @@ async fn a_copy_that_may_be_all_that_is_left_is_not_emptied() {
 async fn a_store_keeps_its_mark_when_it_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
     let migration = directory.path().join("migration.sql");
-    std::fs::write(&migration, "create table later(x bigint);").unwrap();
     let file = format!("sqlite:{}", directory.path().join("marked").display());
-    for url in [file, regatta_testkit::postgres::Server::shared().url("marked_and_migrated")] {
+    let sql = "create table later(x bigint);";
+    for (url, text) in [
+        (file, sql),
+        (regatta_testkit::postgres::Server::shared().url("marked_and_migrated"), sql),
+        (regatta_testkit::zookeeper::Ensemble::shared().url("marked_and_migrated"), "create /later"),
+    ] {
+        std::fs::write(&migration, text).unwrap();
         let store = regatta_store::open_marked(&url).await.unwrap();
         let mark = Mark::Moving { to: "x".into() };
         movable(&store).set_mark(None, Some(&mark)).await.unwrap();
