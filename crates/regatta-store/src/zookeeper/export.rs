@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -530,12 +529,7 @@ fn is_entry(path: &str) -> bool {
         || ["/q/", "/held/", "/open/", "/cars/"].iter().any(|directory| path.starts_with(directory))
 }
 
-/// The error for a name that no member can have.
-pub(super) fn member(name: &str) -> Result<MemberName> {
-    MemberName::parse(name).map_err(|error| unreadable(&format!("the name {name:?}"), error))
-}
-
-/// The error for a number that a record cannot have.
+/// A number of a line, if a record can have it.
 pub(super) fn fitting<T: TryFrom<i64>>(line: &Line, field: &str) -> Result<T> {
     T::try_from(line.int(field)).map_err(|_| {
         StoreError::Invalid(format!("the {field} of a {} cannot be {}", line.kind(), line.int(field)))

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::codec::{self, Blob};
 use super::commit::EventText;
-use super::export::{MessageLine, SessionLine, TaskLine, fitting, member};
+use super::export::{MessageLine, SessionLine, TaskLine, fitting};
 use super::link::Link;
 use super::look::{Answer, Ask, Look, Seeing};
 use super::ops::{ANY, Op};
@@ -170,7 +170,7 @@ impl Import {
                 vec![self.record(&Key::Account(account_of(line)), &account.record())?]
             }
             Kind::Member => {
-                let name = member(line.text("name"))?;
+                let name = derived::member(line)?;
                 let role = line.text("role");
                 let role = role.parse().map_err(|error| unreadable(&format!("the role {role:?}"), error))?;
                 let key = Key::Member(name.folded().into());
@@ -442,7 +442,7 @@ impl Import {
     async fn deliveries(&mut self, link: &Link, lines: &[Line]) -> Result<()> {
         let mut names: BTreeMap<u64, Vec<MemberName>> = BTreeMap::new();
         for line in lines {
-            names.entry(fitting(line, "message")?).or_default().push(member(line.text("name"))?);
+            names.entry(fitting(line, "message")?).or_default().push(derived::member(line)?);
         }
         let asks = names.keys().map(|id| Ask::Data(paths::record(&Key::Message(*id)))).collect();
         let mut requests: Vec<(u64, String)> = Vec::new();
@@ -462,7 +462,7 @@ impl Import {
             posted.insert(id, (path, text, answer));
         }
         for line in lines {
-            let (id, name) = (fitting(line, "message")?, member(line.text("name"))?);
+            let (id, name) = (fitting(line, "message")?, derived::member(line)?);
             let maybe_time = |field| line.maybe_int(field).map(Timestamp::from_millis);
             let folded: Folded = name.folded().into();
             self.directories.push(paths::inbox(&folded));

@@ -143,7 +143,7 @@ impl Link {
     pub(super) fn refuse_marked(&self) -> Result<i32> {
         match self.gate() {
             Gate { version, mark: None } => Ok(version),
-            Gate { mark: Some(mark), .. } => Err(mark.refusal(&self.address.shown())),
+            Gate { mark: Some(mark), .. } => Err(mark.refusal(&self.address.whole())),
         }
     }
 

@@ -16,11 +16,17 @@ use super::snapshot::{Scope, Snapshot, below};
 use super::{ZookeeperStore, commit, see};
 use crate::rules;
 use crate::rules::record::{Counter, Key};
-use crate::transfer::{Kind, Line, Mark, Pages, Place, Transfer, derived};
+use crate::transfer::{Cell, Kind, Line, Mark, Pages, Place, Transfer, derived};
 use crate::{Result, StoreError};
 
 /// Lines of a page.
 const PAGE: usize = 500;
+
+/// How many events are read at once.
+const EVENTS_AT_ONCE: u64 = 2000;
+
+/// A page ends after this many bytes.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// How many nodes are deleted at once.
 const DELETED: usize = 1000;
@@ -34,7 +40,7 @@ type Out = mpsc::Sender<Result<Vec<Line>>>;
 #[async_trait]
 impl Transfer for ZookeeperStore {
     fn address(&self) -> String {
-        self.link.address.shown()
+        self.link.address.whole()
     }
 
     async fn mark(&self) -> Result<Option<Mark>> {
@@ -48,7 +54,7 @@ impl Transfer for ZookeeperStore {
 
     async fn export(&self, from: Place) -> Result<Pages> {
         let (send, pages) = mpsc::channel(4);
-        let link = Arc::clone(&self.link);
+        let link = self.apart();
         tokio::spawn(async move {
             if let Err(error) = export(&link, from, &send).await {
                 // A caller that is gone needs no answer.
@@ -59,15 +65,10 @@ impl Transfer for ZookeeperStore {
     }
 
     async fn import(&self, lines: Vec<Line>, before: &Mark, after: &Mark) -> Result<()> {
-        let link = &self.link;
-        let imported = async {
-            let client = link.client().await?;
-            import(link, &client, &lines, before, after).await
-        };
-        let imported = link.within(imported).await;
+        let imported = import_all(&self.link, &lines, before, after).await;
         if imported.is_err() {
             // How far it came is known again before the next step.
-            let _known_later = link.within(link.settle()).await;
+            let _known_later = self.link.within(self.link.settle()).await;
         }
         imported
     }
@@ -77,11 +78,18 @@ impl Transfer for ZookeeperStore {
     }
 
     async fn damage(&self) -> Result<Vec<String>> {
-        export::at_odds(&Snapshot::take(&self.link, Scope::Entries).await?)
+        export::at_odds(&Snapshot::take(&self.apart(), Scope::Entries).await?)
     }
 
     async fn raise_era(&self) -> Result<u64> {
         self.write(&rules::era::raise()).await
+    }
+}
+
+impl ZookeeperStore {
+    /// A connection for reading everything: its watch ends with it, and nobody waits for what it reads.
+    fn apart(&self) -> Arc<Link> {
+        Link::new(self.link.address.clone())
     }
 }
 
@@ -128,22 +136,33 @@ async fn export(link: &Link, from: Place, out: &Out) -> Result<()> {
 
 /// Returns whether the caller still listens.
 async fn send(lines: Vec<Line>, skipped: u64, out: &Out) -> bool {
-    let mut lines = lines.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX)).peekable();
-    while lines.peek().is_some() {
-        if out.send(Ok(lines.by_ref().take(PAGE).collect())).await.is_err() {
-            return false;
+    let (mut page, mut size) = (Vec::new(), 0);
+    for line in lines.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX)) {
+        size += length(&line);
+        page.push(line);
+        if page.len() == PAGE || size >= PAGE_BYTES {
+            size = 0;
+            if out.send(Ok(std::mem::take(&mut page))).await.is_err() {
+                return false;
+            }
         }
     }
-    true
+    page.is_empty() || out.send(Ok(page)).await.is_ok()
+}
+
+/// The length of a line's texts.
+fn length(line: &Line) -> usize {
+    let text = |cell: &Cell| if let Cell::Text(text) = cell { text.len() } else { 0 };
+    line.cells().iter().map(text).sum()
 }
 
 /// Events are never changed, so they can be read after the rest.
 async fn send_events(link: &Link, skipped: u64, last: u64, out: &Out) -> Result<bool> {
     let mut next = skipped + 1;
     while next <= last {
-        let until = last.min(next + PAGE as u64 - 1);
+        let until = last.min(next + EVENTS_AT_ONCE - 1);
         let lines = see!(link, look => export::events(&look, next..=until))?;
-        if !lines.is_empty() && out.send(Ok(lines)).await.is_err() {
+        if !send(lines, 0, out).await {
             return Ok(false);
         }
         next = until + 1;
@@ -151,10 +170,40 @@ async fn send_events(link: &Link, skipped: u64, last: u64, out: &Out) -> Result<
     Ok(true)
 }
 
-async fn import(link: &Link, client: &Client, lines: &[Line], before: &Mark, after: &Mark) -> Result<()> {
+/// Adds lines, as many at a time as the time limit of a call has room for.
+async fn import_all(link: &Link, lines: &[Line], before: &Mark, after: &Mark) -> Result<()> {
     let Mark::Copying { from, kind, done } = after else {
-        return set_mark(link, Some(before), Some(after)).await;
+        return link.within(set_mark(link, Some(before), Some(after))).await;
     };
+    let client = link.within(link.client()).await?;
+    let mut done = done.saturating_sub(u64::try_from(lines.len()).unwrap_or(u64::MAX));
+    let mut before = before.clone();
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let mut size = 0;
+        let is_enough = |line: &Line| {
+            size += length(line);
+            size >= PAGE_BYTES
+        };
+        let count = rest.iter().position(is_enough).map_or(rest.len(), |n| n + 1);
+        let (some, more) = rest.split_at(count);
+        let so_far = done + u64::try_from(count).unwrap_or(u64::MAX);
+        let after = Mark::Copying { from: from.clone(), kind: *kind, done: so_far };
+        link.within(import(link, &client, some, &before, &after, (*kind, done))).await?;
+        (before, done, rest) = (after, so_far, more);
+    }
+    Ok(())
+}
+
+/// Adds lines of a kind of which so many are there already.
+async fn import(
+    link: &Link,
+    client: &Client,
+    lines: &[Line],
+    before: &Mark,
+    after: &Mark,
+    (kind, done): (Kind, u64),
+) -> Result<()> {
     if link.gate().mark.as_ref() != Some(before) {
         link.settle().await?;
     }
@@ -165,14 +214,17 @@ async fn import(link: &Link, client: &Client, lines: &[Line], before: &Mark, aft
     let mut import = Import::of(link, lines).await?;
     link.make(client, std::mem::take(&mut import.directories)).await?;
     commit::keep(link, client, std::mem::take(&mut import.pieces)).await?;
-    let mut so_far = done.saturating_sub(u64::try_from(lines.len()).unwrap_or(u64::MAX));
+    let mut so_far = done;
     let mut sent = Vec::new();
     let steps = import.steps(&link.address.chroot);
     let mut next = version;
     // All are sent at once, and carried out in this order; each rests on the one before.
     for step in steps {
         so_far += step.lines;
-        let mark = Mark::Copying { from: from.clone(), kind: *kind, done: so_far };
+        let mut mark = after.clone();
+        if let Mark::Copying { done, .. } = &mut mark {
+            *done = so_far;
+        }
         let mut work = vec![Op::set(GATE, mark.to_json(), next)];
         work.extend(step.work);
         sent.push(ops::send(client, link.acls(), &work)?);
@@ -185,13 +237,13 @@ async fn import(link: &Link, client: &Client, lines: &[Line], before: &Mark, aft
             Outcome::Failed(_, Error::NodeExists) => {
                 return Err(StoreError::Invalid(format!("a {kind} is there twice")));
             }
-            Outcome::Failed(_, Error::NoNode) if *kind == Kind::Counters => {
+            Outcome::Failed(_, Error::NoNode) if kind == Kind::Counters => {
                 return Err(StoreError::Invalid(
                     "the last event is missing; `regatta store check` lists what is wrong with the store"
                         .into(),
                 ));
             }
-            Outcome::Failed(_, Error::NoNode) => return Err(derived::no_task(*kind)),
+            Outcome::Failed(_, Error::NoNode) => return Err(derived::no_task(kind)),
             Outcome::Failed(_, error) => return Err(failed(error)),
         }
     }
