@@ -8,6 +8,7 @@ use std::sync::Arc;
 use regatta_store::postgres::PostgresStore;
 use regatta_store::sqlite::SqliteStore;
 use regatta_store::transfer::{self, Kind, Transfer};
+use regatta_store::zookeeper::ZookeeperStore;
 use regatta_store::{Store, StoreError};
 
 use crate::documents::{
@@ -102,7 +103,6 @@ impl Project {
 
     /// Brings the schema of the store to this program's version.
     pub async fn migrate_store(&self) -> Result<StoreMigratedDocument, Refusal> {
-        self.refuse_zookeeper()?;
         let (before, _) = self.store_versions().await?;
         let store = self.create_store().await?;
         let (version, _) = self.store_versions().await?;
@@ -116,7 +116,12 @@ impl Project {
                 "`regatta store migrate` migrates it; name a PostgreSQL store with --store to print its SQL",
             ));
         }
-        self.refuse_zookeeper()?;
+        if self.is_in_zookeeper() {
+            return Err(Refusal::usage("there is no SQL to print for a store in ZooKeeper").hinted(
+                "`regatta store migrate` brings its layout to this version; name a PostgreSQL store with --store to \
+                 print its SQL",
+            ));
+        }
         PostgresStore::migration_script(&self.store_url).await.map_err(refused)
     }
 
@@ -129,19 +134,14 @@ impl Project {
         Ok(LossAcceptedDocument { store: store.describe(), era, ended: ended.collect() })
     }
 
-    /// A store in ZooKeeper has no tables.
-    fn refuse_zookeeper(&self) -> Result<(), Refusal> {
-        if !["zookeeper://", "zk://"].iter().any(|scheme| self.store_url.starts_with(scheme)) {
-            return Ok(());
-        }
-        Err(Refusal::usage("a store in ZooKeeper has no migrations").hinted(
-            "there is nothing to do: it is used as it is; name a SQLite or PostgreSQL store with --store",
-        ))
+    fn is_in_zookeeper(&self) -> bool {
+        ["zookeeper://", "zk://"].iter().any(|scheme| self.store_url.starts_with(scheme))
     }
 
     async fn store_versions(&self) -> Result<(usize, usize), Refusal> {
         let versions = match self.store_url.strip_prefix("sqlite:") {
             Some(path) => SqliteStore::versions(path),
+            None if self.is_in_zookeeper() => ZookeeperStore::versions(&self.store_url).await,
             None => PostgresStore::versions(&self.store_url).await,
         };
         versions.map_err(refused)
@@ -167,8 +167,9 @@ async fn source(options: &ProjectOptions, address: &str) -> Result<Arc<dyn Store
     if let Address::File(path) = &address
         && !path.try_exists().unwrap_or(true)
     {
-        return Err(Refusal::not_found(format!("there is no store at {}", path.display()))
-            .hinted("name an existing store: sqlite:PATH or postgres://USER@HOST/DATABASE"));
+        return Err(Refusal::not_found(format!("there is no store at {}", path.display())).hinted(
+            "name an existing store: sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST/CHROOT",
+        ));
     }
     regatta_store::open_marked(&address.url()).await.map_err(refused)
 }
@@ -210,7 +211,7 @@ fn resolved(options: &ProjectOptions, text: &str) -> Result<Address, Refusal> {
     let path = text.strip_prefix("sqlite:").unwrap_or(text);
     if path.is_empty() {
         return Err(Refusal::usage(format!("{text:?} names no file"))
-            .hinted("name a store: sqlite:PATH or postgres://USER@HOST/DATABASE"));
+            .hinted("name a store: sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST/CHROOT"));
     }
     let path = std::path::absolute(expand_home(path));
     path.map(Address::File).map_err(|error| Refusal::io("finding", Path::new(text), &error))

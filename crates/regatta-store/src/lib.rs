@@ -86,7 +86,12 @@ async fn open_as(url: &str, marked: bool) -> Result<Arc<dyn Store>> {
     }
     #[cfg(feature = "zookeeper")]
     if url.starts_with("zookeeper://") || url.starts_with("zk://") {
-        return rigged_or_plain(Box::pin(zookeeper::ZookeeperStore::open(url)).await?);
+        let store = if marked {
+            Box::pin(zookeeper::ZookeeperStore::open_marked(url)).await?
+        } else {
+            Box::pin(zookeeper::ZookeeperStore::open(url)).await?
+        };
+        return rigged_or_plain(store);
     }
     let path = match url.split_once(':') {
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),

@@ -1,9 +1,11 @@
-//! `regatta store`: whole stores, moved between SQLite and PostgreSQL, checked, saved and migrated.
+//! `regatta store`: whole stores, moved between SQLite, PostgreSQL and ZooKeeper, checked, saved and migrated.
 
 use std::path::{Path, PathBuf};
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::postgres::Server;
 use regatta_testkit::world::{PLAN, World, text};
+use regatta_testkit::zookeeper::Ensemble;
 use serde_json::Value;
 
 use super::REGATTA;
@@ -51,22 +53,22 @@ fn shown(world: &World, text: &str) -> String {
     let text = text.replace(&*root.to_string_lossy(), "ROOT").replace(&outside, "OUTSIDE");
     let mut shown = String::new();
     let mut rest = text.as_str();
-    while let Some(at) = rest.find("postgres://") {
+    while let Some(at) = ["postgres://", "zookeeper://"].iter().filter_map(|scheme| rest.find(scheme)).min() {
         let end = rest[at..].find(['?', ';', '`', ' ', ',', '\n']).map_or(rest.len(), |n| at + n);
         shown.push_str(&rest[..at]);
-        shown.push_str("postgres://SERVER");
+        shown.push_str(&rest[at..][..rest[at..].find(':').unwrap()]);
+        shown.push_str("://SERVER");
         rest = &rest[end..];
     }
     shown.push_str(rest);
     shown
 }
 
-#[test]
-fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
-    let world = lived_in();
-    let (from, to) = (own(&world), Server::shared().url("moves"));
-    let before = dump(&world, &from);
-    let moved = world.regatta(["store", "copy", "sqlite", &to, "--json"]).exited(0).json();
+/// Moves the store of a world to `to` and back. Returns what the two old places say.
+fn moves_there_and_back(world: &World, to: &str) -> [String; 2] {
+    let from = own(world);
+    let before = dump(world, &from);
+    let moved = world.regatta(["store", "copy", "sqlite", to, "--json"]).exited(0).json();
     assert_eq!((&moved["resumed"], &moved["moved"]), (&Value::Bool(false), &Value::Bool(true)));
     let kinds: Vec<&str> =
         moved["records"].as_array().unwrap().iter().map(|kind| text(&kind["kind"])).collect();
@@ -88,18 +90,14 @@ fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
     ] {
         assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
     }
-    assert_eq!(dump(&world, &to), before);
+    assert_eq!(dump(world, to), before);
     // The old place says where it moved; nothing is written there.
-    let refused = world.regatta(["list"]).exited(6);
-    insta::assert_snapshot!(shown(&world, &refused.stderr), @"
-    error: sqlite:ROOT/.regatta/regatta.db has moved to postgres://SERVER?project=moves
-    hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
-    ");
+    let moved_there = shown(world, &world.regatta(["list"]).exited(6).stderr);
     world.regatta(["add", "another", "--agent", "sh"]).exited(6);
     let user_version = version(&rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap());
     assert!(user_version > 1_000_000, "older programs refuse it: {user_version}");
     // The new place works.
-    let on = |args: &[&str]| world.regatta(args.iter().chain(&["--store", &to]));
+    let on = |args: &[&str]| world.regatta(args.iter().chain(&["--store", to]));
     let states = on(&["list", "--status", "all", "--json"]).exited(0).json();
     assert_eq!(states.as_array().unwrap().len(), 5);
     assert_eq!(on(&["ctx", "get", "api"]).exited(0).stdout, "v2\n");
@@ -108,21 +106,93 @@ fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
     assert!(check.stderr.starts_with("no violation in "), "{}", check.stderr);
     // And back, into a new file.
     let back = sqlite(&world.outside("back.db"));
-    let after = dump(&world, &to);
-    let copied = world.regatta(["store", "copy", &to, &back]).exited(0);
+    let after = dump(world, to);
+    let copied = world.regatta(["store", "copy", to, &back]).exited(0);
     assert!(
         copied.stdout.starts_with("copied ") && copied.stdout.contains(" (5 tasks, "),
         "{}",
         copied.stdout
     );
-    assert_eq!(dump(&world, &back), after);
-    let refused = on(&["list"]).exited(6);
-    insta::assert_snapshot!(shown(&world, &refused.stderr), @"
+    assert_eq!(dump(world, &back), after);
+    let moved_back = shown(world, &on(&["list"]).exited(6).stderr);
+    let used = world.regatta(["ctx", "set", "more", "y", "--store", &back]).exited(0);
+    assert_eq!(used.stderr, "");
+    [moved_there, moved_back]
+}
+
+#[test]
+fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
+    let world = lived_in();
+    let [there, back] = moves_there_and_back(&world, &Server::shared().url("moves"));
+    insta::assert_snapshot!(there, @"
+    error: sqlite:ROOT/.regatta/regatta.db has moved to postgres://SERVER?project=moves
+    hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
+    ");
+    insta::assert_snapshot!(back, @"
     error: postgres://SERVER has moved to sqlite:OUTSIDE/back.db
     hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
     ");
-    let used = world.regatta(["ctx", "set", "more", "y", "--store", &back]).exited(0);
-    assert_eq!(used.stderr, "");
+}
+
+#[test]
+fn a_store_moves_to_zookeeper_and_back_and_is_the_same() {
+    let world = lived_in();
+    let [there, back] = moves_there_and_back(&world, &Ensemble::shared().url("moves"));
+    insta::assert_snapshot!(there, @"
+    error: sqlite:ROOT/.regatta/regatta.db has moved to zookeeper://SERVER
+    hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
+    ");
+    insta::assert_snapshot!(back, @"
+    error: zookeeper://SERVER has moved to sqlite:OUTSIDE/back.db
+    hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
+    ");
+}
+
+#[test]
+fn work_continues_in_zookeeper_after_a_move_from_postgresql_and_in_another_node_of_it() {
+    let mut world = World::new(REGATTA);
+    let [first, second] = [Ensemble::shared().url("continues/one"), Ensemble::shared().url("continues/two")];
+    let database = Server::shared().url("continues");
+    world.env("REGATTA_STORE", &database);
+    world.run(&world.plan_file(PLAN), &[]).exited(1);
+    world.regatta(["add", "first", "--id", "first", "--agent", "sh"]).exited(0);
+    let before = dump(&world, &database);
+    world.regatta(["store", "copy", &database, &first]).exited(0);
+    world.regatta(["store", "copy", &first, &second]).exited(0);
+    assert_eq!(dump(&world, &second), before);
+    // The daemon works on what was moved, and the store stays sound.
+    world.env("REGATTA_STORE", &second);
+    let daemon = world.daemon();
+    world.regatta(["wait", "first", "--timeout", "60s"]);
+    let states = world.regatta(["list", "--status", "all", "--json"]).exited(0).json();
+    let first_state = states.as_array().unwrap().iter().find(|task| task["id"] == "first").unwrap();
+    assert_ne!(first_state["state"]["state"], "pending", "{first_state}");
+    let busy = world.regatta(["store", "copy", &second, "sqlite"]).exited(6);
+    assert!(busy.stderr.contains("is in use: daemon on "), "{}", busy.stderr);
+    // A dump and a check need no pause.
+    world.regatta(["store", "check"]).exited(0);
+    world.regatta(["store", "copy", &second, "sqlite", "--keep"]).exited(0);
+    world.regatta(["daemon", "stop"]).exited(0);
+    daemon.wait().exited(0);
+    let check = world.regatta(["store", "check"]).exited(0);
+    assert!(check.stderr.starts_with("no violation in "), "{}", check.stderr);
+}
+
+/// A copy to `to` that is killed after so many pages, and continued.
+fn dies_and_continues(world: &mut World, from: &str, to: &str, pages: &str) {
+    world.env("REGATTA_TEST_COPY_DIES", pages);
+    let died = world.regatta(["store", "copy", from, to]);
+    assert_eq!(died.code, 128 + 9, "{}", died.stderr);
+    world.env("REGATTA_TEST_COPY_DIES", "");
+    // Neither can be used in between.
+    let half = world.regatta(["list", "--store", to]).exited(6);
+    assert!(half.stderr.contains("is an unfinished copy of "), "{}", half.stderr);
+    let moving = world.regatta(["list", "--store", from]).exited(6);
+    assert!(moving.stderr.contains("is being moved to "), "{}", moving.stderr);
+    let other = world.regatta(["store", "copy", from, to, "--keep"]).exited(6);
+    assert!(other.stderr.contains("is being moved"), "{}", other.stderr);
+    let copied = world.regatta(["store", "copy", from, to, "--json"]).exited(0).json();
+    assert_eq!(copied["resumed"], true);
 }
 
 #[test]
@@ -131,32 +201,46 @@ fn a_copy_that_was_killed_continues_wherever_it_was() {
     let from = own(&world);
     let before = dump(&world, &from);
     for pages in ["1", "4", "12"] {
-        let to = Server::shared().url(&format!("killed_{pages}"));
-        world.env("REGATTA_TEST_COPY_DIES", pages);
-        let died = world.regatta(["store", "copy", "sqlite", &to]);
-        assert_eq!(died.code, 128 + 9, "{}", died.stderr);
-        world.env("REGATTA_TEST_COPY_DIES", "");
-        // Neither can be used in between.
-        let half = world.regatta(["list", "--store", &to]).exited(6);
-        assert!(half.stderr.contains("is an unfinished copy of sqlite:"), "{}", half.stderr);
-        let moving = world.regatta(["list"]).exited(6);
-        assert!(moving.stderr.contains("is being moved to postgres://"), "{}", moving.stderr);
-        let other = world.regatta(["store", "copy", "sqlite", &to, "--keep"]).exited(6);
-        assert!(other.stderr.contains("is being moved"), "{}", other.stderr);
-        let copied = world.regatta(["store", "copy", "sqlite", &to, "--json"]).exited(0).json();
-        assert_eq!(copied["resumed"], true);
-        assert_eq!(dump(&world, &to), before);
-        // A way back for the next round, by hand.
-        let db = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
-        db.execute_batch("update project set mark = null").unwrap();
-        lower(&db, 1_000_000);
+        for to in [
+            Server::shared().url(&format!("killed_{pages}")),
+            Ensemble::shared().url(&format!("killed{pages}")),
+        ] {
+            dies_and_continues(&mut world, &from, &to, pages);
+            assert_eq!(dump(&world, &to), before);
+            // A way back for the next round, by hand.
+            let db = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
+            db.execute_batch("update project set mark = null").unwrap();
+            lower(&db, 1_000_000);
+        }
     }
+    // From ZooKeeper as well.
+    let back = sqlite(&world.outside("back.db"));
+    dies_and_continues(&mut world, &Ensemble::shared().url("killed4"), &back, "7");
+    assert_eq!(dump(&world, &back), before);
 }
 
 #[test]
 fn an_unfinished_move_is_undone_and_a_source_that_changed_since_is_copied_again() {
     let mut world = lived_in();
     let (from, to) = (own(&world), sqlite(&world.outside("copy.db")));
+    let there = Ensemble::shared().url("undone");
+    // A copy that was begun in ZooKeeper is emptied there, and nothing of it is left.
+    world.env("REGATTA_TEST_COPY_DIES", "9");
+    world.regatta(["store", "copy", "sqlite", &there]);
+    world.env("REGATTA_TEST_COPY_DIES", "");
+    world.regatta(["store", "copy", "--undo", &there]).exited(0);
+    world.regatta(["store", "copy", "--undo", "sqlite"]).exited(0);
+    assert_eq!(
+        world.regatta(["list", "--status", "all", "--json", "--store", &there]).exited(0).stdout.trim(),
+        "[]"
+    );
+    world.regatta(["store", "copy", "sqlite", &there, "--keep"]).exited(0);
+    assert_eq!(dump(&world, &there), dump(&world, &from));
+    let again = world.regatta(["store", "copy", "--undo", &there]).exited(6);
+    insta::assert_snapshot!(shown(&world, &again.stderr), @"
+    error: zookeeper://SERVER is not being moved
+    hint: there is nothing to undo
+    ");
     world.env("REGATTA_TEST_COPY_DIES", "3");
     world.regatta(["store", "copy", "sqlite", &to]);
     world.env("REGATTA_TEST_COPY_DIES", "");
@@ -205,12 +289,17 @@ fn dumped(world: &World) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_dump_is_loaded_into_an_empty_store_of_either_kind() {
+fn a_dump_is_loaded_into_an_empty_store_of_every_kind() {
     let mut world = lived_in();
     let (path, _) = dumped(&world);
     let path = path.to_str().unwrap();
     let before = dump(&world, &own(&world));
-    for store in [sqlite(&world.outside("loaded.db")), Server::shared().url("loaded")] {
+    let stores = [
+        sqlite(&world.outside("loaded.db")),
+        Server::shared().url("loaded"),
+        Ensemble::shared().url("loaded"),
+    ];
+    for store in stores {
         world.env("REGATTA_TEST_COPY_DIES", "3");
         let died = world.regatta(["store", "load", path, "--store", &store]);
         assert_eq!(died.code, 128 + 9, "{}", died.stderr);
@@ -318,46 +407,76 @@ fn roles_that_an_administrator_made_work_without_owning_anything() {
     world.regatta(["store", "check", "--store", &url("eyes")]).exited(0);
     let file = world.regatta(["store", "migrate", "--print"]).exited(2);
     assert!(file.stderr.contains("no SQL to print for a SQLite store"), "{}", file.stderr);
+    let ensemble = Ensemble::shared().url("roles");
+    let print = world.regatta(["store", "migrate", "--print", "--store", &ensemble]).exited(2);
+    insta::assert_snapshot!(print.stderr, @"
+    error: there is no SQL to print for a store in ZooKeeper
+    hint: `regatta store migrate` brings its layout to this version; name a PostgreSQL store with --store to print its SQL
+    ");
+    let migrated = world.regatta(["store", "migrate", "--store", &ensemble]).exited(0);
+    assert!(migrated.stdout.ends_with("/roles is at version 1, it was at 0\n"), "{}", migrated.stdout);
+    let migrated = world.regatta(["store", "migrate", "--store", &ensemble]).exited(0);
+    assert!(migrated.stdout.ends_with("/roles is at version 1 already\n"), "{}", migrated.stdout);
+}
+
+/// The variables of a program that has one more migration than this one.
+fn newer(world: &mut World, migration: &str) {
+    let file = world.outside("next.sql");
+    std::fs::write(&file, migration).unwrap();
+    world.env("REGATTA_TEST_MIGRATION", &file).env("REGATTA_TEST_PROGRAM", "2");
+}
+
+/// This program again.
+fn older(world: &mut World) {
+    world.env("REGATTA_TEST_MIGRATION", "").env("REGATTA_TEST_PROGRAM", "");
+}
+
+fn world_at(url: Option<&String>) -> World {
+    let mut world = World::new(REGATTA);
+    if let Some(url) = url {
+        world.env("REGATTA_STORE", url);
+    }
+    world
 }
 
 #[test]
-fn neighbouring_versions_share_a_store_and_a_breaking_migration_names_who_is_in_the_way() {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    for url in [None, Some(Server::shared().url("versions"))] {
-        let mut world = World::new(REGATTA);
-        if let Some(url) = &url {
-            world.env("REGATTA_STORE", url);
-        }
+fn a_migration_that_only_adds_is_applied_beside_an_older_version() {
+    let (database, ensemble) = (Server::shared().url("neighbours"), Ensemble::shared().url("neighbours"));
+    for (url, adds) in [
+        (None, "-- adds\ncreate table extra(x integer);\n"),
+        (Some(&database), "-- adds\ncreate table extra(x bigint);\n"),
+        (Some(&ensemble), "-- adds\ncreate /extra\n"),
+    ] {
+        let mut world = world_at(url);
         let daemon = world.daemon();
-        let migration = world.outside("next.sql");
-        let newer = |world: &mut World, sql: &str| {
-            std::fs::write(&migration, sql).unwrap();
-            world.env("REGATTA_TEST_MIGRATION", &migration).env("REGATTA_TEST_PROGRAM", "2");
-        };
-        let older = |world: &mut World| {
-            world.env("REGATTA_TEST_MIGRATION", "").env("REGATTA_TEST_PROGRAM", "");
-        };
-        // One that only adds is applied beside the daemon of the older version, which goes on.
-        newer(&mut world, "-- adds\ncreate table extra(x bigint);\n");
-        if url.is_none() {
-            newer(&mut world, "-- adds\ncreate table extra(x integer);\n");
-        }
+        until("the daemon has a session", || {
+            let dump = world.regatta(["store", "dump"]).exited(0).stdout;
+            dump.contains("{\"record\":\"session\"").then_some(())
+        });
+        newer(&mut world, adds);
         world.regatta(["list"]).exited(0);
         older(&mut world);
         world.regatta(["ctx", "set", "still", "here"]).exited(0);
-        // Back to before, for one that breaks.
-        match &url {
-            None => {
-                let db = rusqlite::Connection::open(world.state_dir().join("regatta.db")).unwrap();
-                db.execute_batch("drop table extra").unwrap();
-                lower(&db, 1);
-            }
-            Some(_) => {
-                let back = "set search_path = regatta_versions; drop table extra; update project set schema = schema - 1";
-                drop(Server::shared().execute(back));
-            }
-        }
-        newer(&mut world, "-- oldest program: 2\ncreate table extra(x integer);\n");
+        world.regatta(["daemon", "stop"]).exited(0);
+        daemon.wait().exited(0);
+    }
+}
+
+#[test]
+fn a_migration_that_shuts_older_versions_out_names_who_is_in_the_way() {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let (database, ensemble) = (Server::shared().url("versions"), Ensemble::shared().url("versions"));
+    let sql = "-- oldest program: 2\ncreate table extra(x integer);\n";
+    for (url, breaks) in
+        [(None, sql), (Some(&database), sql), (Some(&ensemble), "-- oldest program: 2\ncreate /extra\n")]
+    {
+        let mut world = world_at(url);
+        let daemon = world.daemon();
+        until("the daemon has a session", || {
+            let dump = world.regatta(["store", "dump"]).exited(0).stdout;
+            dump.contains("{\"record\":\"session\"").then_some(())
+        });
+        newer(&mut world, breaks);
         let refused = world.regatta(["store", "migrate"]).exited(6);
         assert_eq!(
             refused.stderr.replace(host.trim(), "MACHINE").lines().next().unwrap(),
@@ -367,7 +486,7 @@ fn neighbouring_versions_share_a_store_and_a_breaking_migration_names_who_is_in_
         older(&mut world);
         world.regatta(["daemon", "stop"]).exited(0);
         daemon.wait().exited(0);
-        newer(&mut world, "-- oldest program: 2\ncreate table extra(x integer);\n");
+        newer(&mut world, breaks);
         let migrated = world.regatta(["store", "migrate", "--json"]).exited(0).json();
         assert_eq!(migrated["version"].as_u64().unwrap(), migrated["before"].as_u64().unwrap() + 1);
         world.regatta(["list"]).exited(0);
@@ -381,12 +500,21 @@ fn neighbouring_versions_share_a_store_and_a_breaking_migration_names_who_is_in_
 
 #[test]
 fn after_an_accepted_loss_claims_have_higher_fences() {
-    let world = World::new(REGATTA);
+    for url in [None, Some(Ensemble::shared().url("lost"))] {
+        let mut world = World::new(REGATTA);
+        if let Some(url) = &url {
+            world.env("REGATTA_STORE", url);
+        }
+        has_higher_fences_after_a_loss(&world, &url.unwrap_or_else(|| own(&world)));
+    }
+}
+
+fn has_higher_fences_after_a_loss(world: &World, store: &str) {
     world.regatta(["add", "before", "--agent", "sh"]).exited(0);
     let accepted = world.regatta(["store", "accept-loss", "--json"]).exited(0).json();
     assert_eq!((&accepted["era"], &accepted["ended"]), (&serde_json::json!(1), &serde_json::json!([])));
     world.run(&world.plan_file(PLAN), &[]).exited(1);
-    let fences: Vec<u64> = dump(&world, &own(&world))
+    let fences: Vec<u64> = dump(world, store)
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .filter(|line| line["record"] == "task" && line["attempts"] != 0)

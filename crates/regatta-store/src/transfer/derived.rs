@@ -1,6 +1,7 @@
-//! What the SQL backends work out from a line and keep in columns of their own.
+//! What backends work out from a line and keep beside it.
 
 use regatta_core::attempt::Attempt;
+use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::time::Timestamp;
@@ -78,12 +79,15 @@ pub(crate) fn attempt(line: &Line) -> Result<Attempt> {
     from_json(&format!("attempt {} of {}", line.int("n"), line.text("task")), line.text("body"))
 }
 
-/// A member's name in small letters.
-pub(crate) fn folded_member(line: &Line) -> Result<String> {
+/// The name of a member.
+pub(crate) fn member(line: &Line) -> Result<MemberName> {
     let name = line.text("name");
-    let name = regatta_core::crew::MemberName::parse(name)
-        .map_err(|error| unreadable(&format!("the name {name:?}"), error))?;
-    Ok(name.folded())
+    MemberName::parse(name).map_err(|error| unreadable(&format!("the name {name:?}"), error))
+}
+
+/// The same in small letters.
+pub(crate) fn folded_member(line: &Line) -> Result<String> {
+    member(line).map(|name| name.folded())
 }
 
 /// The error for a line whose task does not exist.

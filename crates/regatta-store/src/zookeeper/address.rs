@@ -23,6 +23,8 @@ pub(super) struct Address {
     pub(super) chroot: String,
     /// The user and password of digest authentication are in this file.
     pub(super) auth_file: Option<PathBuf>,
+    /// Some host is another machine.
+    is_far: bool,
 }
 
 impl Address {
@@ -62,13 +64,20 @@ impl Address {
                  is sent; add ?plain=true if the network is yours alone, or use postgres://"
             )));
         }
+        let is_far = hosts.iter().any(|(_, is_near)| !is_near);
         let hosts: Vec<String> = hosts.into_iter().map(|(host, _)| host).collect();
-        Ok(Self { hosts: hosts.join(","), chroot: node(chroot)?, auth_file })
+        Ok(Self { hosts: hosts.join(","), chroot: node(chroot)?, auth_file, is_far })
     }
 
     /// The address without parameters.
     pub(super) fn shown(&self) -> String {
         format!("zookeeper://{}{}", self.hosts, self.chroot)
+    }
+
+    /// The address by which any machine finds the store, if it has the user's password.
+    pub(super) fn whole(&self) -> String {
+        let shown = self.shown();
+        if self.is_far { format!("{shown}?plain=true") } else { shown }
     }
 
     /// User and password as ZooKeeper wants them, if the address names a file with them.
@@ -151,6 +160,10 @@ mod tests {
             "zookeeper://127.0.0.1:2182,[::1]:2181/apps/boat"
         );
         assert_eq!(shown("zk://a,b:3000/x?plain=true"), "zookeeper://a:2181,b:3000/x");
+        let whole = |url: &str| Address::parse(url).unwrap().whole();
+        assert_eq!(whole("zk://localhost?plain=true"), "zookeeper://localhost:2181/regatta");
+        assert_eq!(whole("zk://a/x?plain=true&auth_file=/etc/zk"), "zookeeper://a:2181/x?plain=true");
+        assert_eq!(shown(&whole("zk://a/x?plain=true")), "zookeeper://a:2181/x");
     }
 
     #[test]

@@ -197,8 +197,15 @@ struct ContextText {
     key: String,
     value: Option<String>,
     version: u64,
+    /// The number of its change in the store that it was copied from; else its transaction is its number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    change: u64,
     by: String,
     at: Timestamp,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -264,6 +271,7 @@ pub(super) fn encode(record: &Record) -> Result<String> {
             key: it.key.clone(),
             value: it.value.clone(),
             version: it.version,
+            change: it.change,
             by: it.by.clone(),
             at: it.at,
         }),
@@ -375,7 +383,7 @@ pub(super) fn task(text: &str) -> Result<Task> {
 }
 
 /// The record of a node.
-pub(super) fn decode(key: &Key, text: &str, stat: &Stat) -> Result<Record> {
+pub(super) fn decode(key: &Key, text: &str) -> Result<Record> {
     Ok(match key {
         Key::Session(_) => session(text)?.record(),
         Key::Role(_) => {
@@ -405,7 +413,7 @@ pub(super) fn decode(key: &Key, text: &str, stat: &Stat) -> Result<Record> {
         Key::Member(_) => member(text)?.record(),
         Key::Message(_) => message(text)?.record(),
         Key::Delivery(..) => delivery(text)?.record(),
-        Key::Context(_) => context(text, stat)?.record(),
+        Key::Context(_) => stored_context(text)?.record(),
         Key::Document(..) => document(text)?.record(),
         Key::Posted(_) => posted(text)?.record(),
         Key::Beat(_) | Key::Written(_) | Key::Counter(_) => Number(number(text)?).record(),
@@ -455,11 +463,19 @@ pub(super) fn delivery(text: &str) -> Result<Delivery> {
     Ok(Delivery { name: it.name, read_at: it.read_at, dismissed_at: it.dismissed_at })
 }
 
-/// A value of the context. Its change is the transaction that wrote it.
-pub(super) fn context(text: &str, stat: &Stat) -> Result<ContextEntry> {
+/// A value of the context as it is stored: its change is zero, unless it was copied from another store.
+fn stored_context(text: &str) -> Result<ContextEntry> {
     let it: ContextText = from_json("a value of the context", text)?;
-    let ContextText { key, value, version, by, at } = it;
-    Ok(ContextEntry { key, value, version, change: zxid(stat.mzxid), by, at })
+    let ContextText { key, value, version, change, by, at } = it;
+    Ok(ContextEntry { key, value, version, change, by, at })
+}
+
+/// A value of the context. The number of its change is the transaction that wrote it, after all changes that were copied
+/// from another store, the last of which is `before`.
+pub(super) fn context(text: &str, mzxid: i64, before: u64) -> Result<ContextEntry> {
+    let entry = stored_context(text)?;
+    let change = if entry.change > 0 { entry.change } else { before + zxid(mzxid) };
+    Ok(ContextEntry { change, ..entry })
 }
 
 pub(super) fn document(text: &str) -> Result<Document> {

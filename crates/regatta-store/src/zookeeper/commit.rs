@@ -54,7 +54,7 @@ pub(super) async fn commit(store: &ZookeeperStore, plan: &Plan) -> Result<Commit
     let has_documents =
         plan.writes.iter().any(|write| matches!(&write.key, Key::Document(kind, _) if kind != STATUS));
     store.link.make(&client, std::mem::take(&mut work.directories)).await?;
-    keep(store, &client, std::mem::take(&mut work.pieces)).await?;
+    keep(&store.link, &client, std::mem::take(&mut work.pieces)).await?;
     let is_short = work.size(&store.link.address.chroot) <= SHORT && work.len() <= FEW;
     let mut committed = None;
     for _ in 0..TRIES {
@@ -102,7 +102,7 @@ async fn short(
     bells: Vec<Op>,
 ) -> Result<Option<Committed>> {
     let link = &store.link;
-    let mut all = vec![Op::check(GATE, link.gate())];
+    let mut all = vec![Op::check(GATE, link.passage().await?)];
     let records = 1 + work.records.len();
     all.extend(work.records.iter().map(|(op, _)| op.clone()));
     all.extend(work.entries.iter().cloned());
@@ -110,7 +110,7 @@ async fn short(
     let bell = all.len();
     all.extend(bells);
     let begun = Instant::now();
-    let (outcome, time) = ops::carry_out_dated(client, link.acls(), &all).await?;
+    let (outcome, time) = ops::send(client, link.acls(), &all)?.await?;
     if let Some(time) = time {
         link.time.learn(time, begun);
     }
@@ -176,8 +176,8 @@ async fn long(store: &ZookeeperStore, work: &Work, bells: Vec<Op>) -> Result<Opt
 }
 
 /// Writes the pieces of long values.
-async fn keep(store: &ZookeeperStore, client: &Client, pieces: Vec<(String, String)>) -> Result<()> {
-    let options = CreateMode::Persistent.with_acls(store.link.acls());
+pub(super) async fn keep(link: &Link, client: &Client, pieces: Vec<(String, String)>) -> Result<()> {
+    let options = CreateMode::Persistent.with_acls(link.acls());
     let sent: Vec<_> =
         pieces.iter().map(|(node, piece)| client.create(node, piece.as_bytes(), &options)).collect();
     for answer in sent {
@@ -238,14 +238,15 @@ struct Work {
     absent: HashMap<String, ()>,
 }
 
+/// An event as it is written.
 #[derive(Serialize)]
-struct EventText<'a> {
-    at: i64,
+pub(super) struct EventText<'a> {
+    pub(super) at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<&'a str>,
+    pub(super) task: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    body: &'a RawValue,
+    pub(super) attempt: Option<u32>,
+    pub(super) body: &'a RawValue,
 }
 
 impl Work {

@@ -9,7 +9,7 @@ use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
 use super::look::{Answer, Ask, Look, Seeing};
-use super::paths::{self, CONTEXT, MEMBERS};
+use super::paths::{self, CHANGES_BEFORE, CONTEXT, MEMBERS};
 use super::{ZookeeperStore, codec, see, tasks};
 use crate::crew::{
     ContextEntry, ContextQuery, ContextWrite, Crew, InboxQuery, Mark, Member, Message, NewMember, NewMessage,
@@ -122,8 +122,8 @@ async fn held(look: &Look<'_>) -> Seeing<HashMap<SessionId, Vec<TaskId>>> {
 
 async fn holder(look: &Look<'_>, role: &str) -> Seeing<Option<Lander>> {
     let key = Key::Role(role.to_owned());
-    let Some((text, stat)) = look.data(&paths::record(&key)).await? else { return Ok(None) };
-    let record = codec::decode(&key, &text, &stat)?;
+    let Some((text, _)) = look.data(&paths::record(&key)).await? else { return Ok(None) };
+    let record = codec::decode(&key, &text)?;
     let Some(held) = Holding::of(&record) else { return Err(codec::odd(&key).into()) };
     let Some(session) = held.session.clone() else { return Ok(None) };
     let is_open = match look.data(&paths::record(&Key::Session(session.clone()))).await? {
@@ -204,24 +204,36 @@ fn message(id: u64, stored: &StoredMessage, delivery: Delivery) -> Message {
     }
 }
 
+/// The last change that was copied from another store.
+fn before(answer: Option<Answer>) -> Result<u64> {
+    answer.and_then(Answer::data).map_or(Ok(0), |(text, _)| codec::number(&text))
+}
+
 async fn value(look: &Look<'_>, key: &str) -> Seeing<Option<ContextEntry>> {
-    let found = look.data(&paths::record(&Key::Context(key.to_owned()))).await?;
-    let found = found.map(|(text, stat)| codec::context(&text, &stat)).transpose()?;
+    let asks = [Ask::Data(CHANGES_BEFORE.to_owned()), ask(&Key::Context(key.to_owned()))];
+    let mut answers = look.read(&asks).await?.into_iter();
+    let before = before(answers.next())?;
+    let found = answers.next().and_then(Answer::data);
+    let found = found.map(|(text, stat)| codec::context(&text, stat.mzxid, before)).transpose()?;
     Ok(found.filter(|entry| entry.value.is_some()))
 }
 
 async fn values(look: &Look<'_>, wanted: &ContextQuery) -> Seeing<Vec<ContextEntry>> {
     // Read together: every change up to this one is of one of these keys.
-    let asks = [Ask::Data(CONTEXT.to_owned()), Ask::Names(CONTEXT.to_owned())];
-    let mut answers = look.read(&asks).await?.into_iter();
-    let last = answers.next().and_then(Answer::data).map_or(0, |(_, stat)| codec::zxid(stat.mzxid));
+    let asks = [CHANGES_BEFORE, CONTEXT]
+        .map(|node| Ask::Data(node.to_owned()))
+        .into_iter()
+        .chain([Ask::Names(CONTEXT.to_owned())]);
+    let mut answers = look.read(&asks.collect::<Vec<_>>()).await?.into_iter();
+    let before = before(answers.next())?;
+    let last = answers.next().and_then(Answer::data).map_or(0, |(_, stat)| before + codec::zxid(stat.mzxid));
     let mut names = answers.next().map_or_else(Vec::new, Answer::names);
     names.retain(|name| paths::text(name).starts_with(&wanted.prefix));
     let asks: Vec<Ask> = names.iter().map(|name| Ask::Data(format!("{CONTEXT}/{name}"))).collect();
     let mut entries = Vec::new();
     for answer in look.read(&asks).await? {
         if let Some((text, stat)) = answer.data() {
-            entries.push(codec::context(&text, &stat)?);
+            entries.push(codec::context(&text, stat.mzxid, before)?);
         }
     }
     match wanted.after {

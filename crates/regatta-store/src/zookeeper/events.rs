@@ -21,13 +21,14 @@ const FEW: u64 = 50;
 /// How many are read at once after that.
 const MANY: u64 = 4000;
 
+/// An event as it is read.
 #[derive(Deserialize)]
-struct EventText<'a> {
-    at: i64,
-    task: Option<TaskId>,
-    attempt: Option<u32>,
+pub(super) struct EventText<'a> {
+    pub(super) at: i64,
+    pub(super) task: Option<TaskId>,
+    pub(super) attempt: Option<u32>,
     #[serde(borrow)]
-    body: &'a RawValue,
+    pub(super) body: &'a RawValue,
 }
 
 pub(super) async fn after(

@@ -6,6 +6,9 @@
 //! moves the gate by the same transaction, so no part is carried out twice, whether the plan's owner does it or
 //! another process that finds the gate closed. The last part opens the gate. So the plan happens whole, or not at all, also if its
 //! owner ends in the middle; and nobody waits for anybody who is away.
+//!
+//! While the store is moved or copied, its open gate carries the mark. Plans are refused then; each step of a copy
+//! replaces the mark by the same transaction.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +20,7 @@ use super::link::Link;
 use super::ops::{self, ANY, Kind, Op, Outcome};
 use super::paths::{GATE, PLANS};
 use crate::model::random_hex;
+use crate::transfer::Mark;
 use crate::{Result, StoreError};
 
 /// How long a part is at most, in bytes of requests.
@@ -52,7 +56,14 @@ impl Link {
         // Begins with the first part, once the gate is open.
         loop {
             let closed = state(&plan, parts.len(), 0);
-            let begin = [Op::set(GATE, closed, self.gate()), Op::check(plan.clone(), 0)];
+            let gate = match self.passage().await {
+                Ok(gate) => gate,
+                Err(refused) => {
+                    self.forget(&client, &plan, parts.len()).await;
+                    return Err(refused);
+                }
+            };
+            let begin = [Op::set(GATE, closed, gate), Op::check(plan.clone(), 0)];
             match ops::carry_out(&client, self.acls(), &begin).await? {
                 Outcome::Done => break,
                 Outcome::Failed(0, _) => self.settle().await?,
@@ -95,11 +106,11 @@ impl Link {
             let gate = client.get_data(GATE);
             synced.await.map_err(failed)?;
             let (text, stat) = gate.await.map_err(failed)?;
-            if text.is_empty() {
-                self.saw_gate(stat.version);
+            let text = String::from_utf8_lossy(&text).into_owned();
+            if let Some(mark) = mark_of(&text) {
+                self.saw_gate(stat.version, mark?);
                 return Ok(());
             }
-            let text = String::from_utf8_lossy(&text).into_owned();
             let Some((plan, parts, next)) = parse(&text) else {
                 return Err(StoreError::Corrupt(format!("the gate of the store says {text:?}")));
             };
@@ -169,7 +180,7 @@ impl Link {
     /// Removes plans that were never begun, or whose remains were left behind.
     pub(super) async fn sweep(&self, client: &Client) -> Result<()> {
         self.settle().await?;
-        let gate = self.gate();
+        let gate = self.gate().version;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis());
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         for name in client.list_children(PLANS).await.map_err(failed)? {
@@ -245,6 +256,14 @@ fn parted(work: Vec<Op>, chroot: &str) -> Vec<Vec<Op>> {
 
 fn part(plan: &str, n: usize) -> String {
     format!("{plan}/{n:06}")
+}
+
+/// The mark in the text of a gate; `None` if the gate is closed. An open gate says nothing else.
+pub(super) fn mark_of(text: &str) -> Option<Result<Option<Mark>>> {
+    if text.is_empty() {
+        return Some(Ok(None));
+    }
+    text.starts_with('{').then(|| Mark::parse(text).map(Some))
 }
 
 /// What a closed gate says.

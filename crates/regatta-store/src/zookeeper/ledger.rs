@@ -142,7 +142,7 @@ impl Reading {
                     if let Key::Task(task) = &key {
                         look.link.saw_task(task, &text);
                     }
-                    (codec::version(&stat), Some(codec::decode(&key, &text, &stat)?))
+                    (codec::version(&stat), Some(codec::decode(&key, &text)?))
                 }
                 _ => (0, None),
             };

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::failure::failed;
 use super::{bell, events, ops, paths};
 use crate::rules::record::Folded;
 use crate::server_time::Learned;
+use crate::transfer::Mark;
 use crate::{Result, StoreError};
 
 /// The longest time a call may take.
@@ -28,8 +29,8 @@ const SESSION: Duration = Duration::from_secs(10);
 pub(super) struct Link {
     pub(super) address: Address,
     client: tokio::sync::Mutex<Option<Client>>,
-    /// The version in which the gate was last seen open.
-    gate: AtomicI32,
+    /// The gate as it was last seen open.
+    gate: Mutex<Gate>,
     /// Directories that are known to exist. None is ever removed.
     made: Mutex<HashSet<String>>,
     /// Tasks in states of a newer version.
@@ -40,12 +41,21 @@ pub(super) struct Link {
     pub(super) time: Learned,
 }
 
+/// An open gate.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gate {
+    /// The version of its node.
+    pub(super) version: i32,
+    /// Why only a copy of the whole store may pass.
+    pub(super) mark: Option<Mark>,
+}
+
 impl Link {
     pub(super) fn new(address: Address) -> Arc<Self> {
         Arc::new(Self {
             address,
             client: tokio::sync::Mutex::default(),
-            gate: AtomicI32::new(0),
+            gate: Mutex::default(),
             made: Mutex::default(),
             newer: Mutex::default(),
             highest: AtomicU64::new(0),
@@ -82,8 +92,8 @@ impl Link {
             let now = events::last(&stat);
             if now < seen {
                 return Err(StoreError::Corrupt(format!(
-                    "the store lost events {}..{seen}, as after an old snapshot was restored; stop all nodes and restore \
-                     a copy that has them",
+                    "the store lost events {}..{seen}, as after an old snapshot was restored; stop all nodes, then run \
+                     `regatta store accept-loss`",
                     now + 1
                 )));
             }
@@ -119,14 +129,37 @@ impl Link {
         ops::acls(self.address.auth_file.is_some())
     }
 
-    /// The version of the gate that a transaction checks.
-    pub(super) fn gate(&self) -> i32 {
-        self.gate.load(Ordering::Acquire)
+    /// The gate as it was last seen open.
+    pub(super) fn gate(&self) -> Gate {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The gate was seen open in this version.
-    pub(super) fn saw_gate(&self, version: i32) {
-        self.gate.store(version, Ordering::Release);
+    /// The version of the gate that a transaction checks. A store with a mark is refused.
+    pub(super) async fn passage(&self) -> Result<i32> {
+        if self.gate().mark.is_some() {
+            // It may have been removed since.
+            self.settle().await?;
+        }
+        self.refuse_marked()
+    }
+
+    /// Refuses a store whose gate was last seen with a mark.
+    pub(super) fn refuse_marked(&self) -> Result<i32> {
+        match self.gate() {
+            Gate { version, mark: None } => Ok(version),
+            Gate { mark: Some(mark), .. } => Err(mark.refusal(&self.address.whole())),
+        }
+    }
+
+    /// The gate was seen open.
+    pub(super) fn saw_gate(&self, version: i32, mark: Option<Mark>) {
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Gate { version, mark };
+    }
+
+    /// Forgets what was seen of a store that has been emptied.
+    pub(super) fn start_over(&self) {
+        self.highest.store(0, Ordering::Relaxed);
+        self.newer.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Remembers the states of a task that was read, if a newer version has written them.

@@ -11,7 +11,7 @@ use zookeeper_client::{Client, MultiReadResult, MultiWriteError, Stat};
 use super::failure::failed;
 use super::link::Link;
 use super::ops::ANY;
-use super::{codec, paths};
+use super::{codec, gate, paths};
 use crate::{Result, StoreError};
 
 /// How often a call is tried that others overtake.
@@ -19,6 +19,9 @@ pub(super) const TRIES: u32 = 20;
 
 /// How many nodes one request asks for.
 const BATCH: usize = 500;
+
+/// How many pieces of long values one request asks for, each up to 512 KiB.
+const PIECES: usize = 32;
 
 /// Why a look has ended.
 pub(super) enum Trouble {
@@ -107,12 +110,14 @@ impl Look<'_> {
                 text.clear();
             }
         }
-        let asks: Vec<Ask> = pieces.iter().map(|(_, ask)| ask.clone()).collect();
-        for ((n, _), piece) in pieces.iter().zip(self.exchange(&asks).await?) {
-            match (&mut answers[*n], piece) {
-                (Answer::Data(text, _), Answer::Data(piece, _)) => text.push_str(&piece),
-                // The value was replaced since.
-                _ => return Err(Trouble::Moved),
+        for some in pieces.chunks(PIECES) {
+            let asks: Vec<Ask> = some.iter().map(|(_, ask)| ask.clone()).collect();
+            for ((n, _), piece) in some.iter().zip(self.exchange(&asks).await?) {
+                match (&mut answers[*n], piece) {
+                    (Answer::Data(text, _), Answer::Data(piece, _)) => text.push_str(&piece),
+                    // The value was replaced since.
+                    _ => return Err(Trouble::Moved),
+                }
             }
         }
         Ok(answers)
@@ -172,10 +177,9 @@ impl Look<'_> {
     /// Whether the gate is open, and in the version in which this look has seen it first.
     fn is_steady(&self, gate: Option<Answer>) -> bool {
         let Some(Answer::Data(text, stat)) = gate else { return false };
-        if !text.is_empty() {
-            return false;
-        }
-        self.link.saw_gate(stat.version);
+        // What cannot be read is reported by `settle`, which follows.
+        let Some(Ok(mark)) = gate::mark_of(&text) else { return false };
+        self.link.saw_gate(stat.version, mark);
         let first = self
             .gate
             .compare_exchange(UNREAD, stat.version, Ordering::AcqRel, Ordering::Acquire)

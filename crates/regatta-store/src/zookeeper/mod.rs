@@ -14,18 +14,22 @@ mod crew;
 mod documents;
 mod entries;
 mod events;
+mod export;
 mod failure;
 mod gate;
+mod import;
 mod ledger;
 mod link;
 mod look;
 mod ops;
 mod paths;
 mod queue;
+mod snapshot;
 mod spending;
 mod store;
 mod tasks;
 mod train;
+mod transfer;
 mod tree;
 
 use std::sync::Arc;
@@ -63,10 +67,24 @@ pub struct ZookeeperStore {
 impl ZookeeperStore {
     /// Opens the store at `url`, creating its nodes if they are missing.
     pub async fn open(url: &str) -> Result<Self> {
+        let store = Self::open_marked(url).await?;
+        store.link.refuse_marked()?;
+        Ok(store)
+    }
+
+    /// The same, even if it is being moved or copied: calls that write are refused then, except those of
+    /// [`Transfer`](crate::transfer::Transfer).
+    pub async fn open_marked(url: &str) -> Result<Self> {
         let address = address::Address::parse(url)?;
         let link = link::Link::new(address);
         link.within(tree::up(&link)).await?;
         Ok(Self { bell: bell::Bell::new(), link })
+    }
+
+    /// The version of the layout at `url`, zero if there is none, and the one that this program knows.
+    pub async fn versions(url: &str) -> Result<(usize, usize)> {
+        let link = link::Link::new(address::Address::parse(url)?);
+        link.within(tree::versions(&link)).await
     }
 
     /// Carries out a call of the rules.

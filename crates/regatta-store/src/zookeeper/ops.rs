@@ -127,15 +127,16 @@ pub(super) fn acls(is_authenticated: bool) -> Acls<'static> {
 
 /// Carries out all of it or nothing.
 pub(super) async fn carry_out(client: &Client, acls: Acls<'static>, ops: &[Op]) -> Result<Outcome> {
-    Ok(carry_out_dated(client, acls, ops).await?.0)
+    Ok(send(client, acls, ops)?.await?.0)
 }
 
-/// The same; also returns when it was done, in milliseconds by the ensemble's clock, if its answer says so.
-pub(super) async fn carry_out_dated(
-    client: &Client,
+/// Sends a transaction. Those that are sent one after the other are carried out in this order. The answer also says when
+/// it was done, in milliseconds by the ensemble's clock, if the server tells.
+pub(super) fn send<'a>(
+    client: &'a Client,
     acls: Acls<'static>,
     ops: &[Op],
-) -> Result<(Outcome, Option<i64>)> {
+) -> Result<impl Future<Output = Result<(Outcome, Option<i64>)>> + Send + use<'a>> {
     let size: usize = ops.iter().map(|op| op.size(client.path())).sum();
     if size > LONGEST {
         return Err(StoreError::Invalid(format!(
@@ -158,20 +159,25 @@ pub(super) async fn carry_out_dated(
         };
         added.map_err(failed)?;
     }
-    match multi.commit().await {
-        Ok(results) => {
-            let times = results.iter().filter_map(|result| match result {
-                MultiWriteResult::SetData { stat } | MultiWriteResult::Create { stat, .. } => {
-                    Some(stat.mtime)
-                }
-                _ => None,
-            });
-            // Some servers leave out the times of what was created.
-            Ok((Outcome::Done, times.into_iter().find(|millis| *millis > 0)))
+    let answer = multi.commit();
+    Ok(async move {
+        match answer.await {
+            Ok(results) => {
+                let times = results.iter().filter_map(|result| match result {
+                    MultiWriteResult::SetData { stat } | MultiWriteResult::Create { stat, .. } => {
+                        Some(stat.mtime)
+                    }
+                    _ => None,
+                });
+                // Some servers leave out the times of what was created.
+                Ok((Outcome::Done, times.into_iter().find(|millis| *millis > 0)))
+            }
+            Err(MultiWriteError::OperationFailed { index, source }) => {
+                Ok((Outcome::Failed(index, source), None))
+            }
+            Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
         }
-        Err(MultiWriteError::OperationFailed { index, source }) => Ok((Outcome::Failed(index, source), None)),
-        Err(MultiWriteError::RequestFailed { source }) => Err(failed(source)),
-    }
+    })
 }
 
 #[cfg(test)]

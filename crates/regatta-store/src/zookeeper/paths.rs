@@ -20,6 +20,12 @@ pub(super) const MEMBERS: &str = "/members";
 pub(super) const ACCOUNTS: &str = "/accounts";
 pub(super) const SPENT: &str = "/spent";
 pub(super) const CONTEXT: &str = "/context";
+/// The last change of the context that was copied from another store.
+pub(super) const CHANGES_BEFORE: &str = "/changes-before";
+/// The oldest program that may use the store.
+pub(super) const OLDEST: &str = "/oldest-program";
+pub(super) const REQUESTS: &str = "/requests";
+pub(super) const STARTS: &str = "/starts";
 
 /// The directories of a store.
 pub(super) const DIRECTORIES: [&str; 25] = [
@@ -45,7 +51,7 @@ pub(super) const DIRECTORIES: [&str; 25] = [
     "/messages",
     "/inbox",
     "/documents",
-    "/requests",
+    REQUESTS,
     "/posted",
     "/written",
 ];
@@ -109,6 +115,11 @@ pub(super) fn confined(of: &str, attempt: u32) -> String {
     of_task(of, &format!("y{attempt}"))
 }
 
+/// The node of a request that was carried out.
+pub(super) fn request(request: &str, kind: &str, task: Option<&str>) -> String {
+    format!("{REQUESTS}/{}~{}~{}", name(request), name(kind), task.map_or_else(String::new, name))
+}
+
 pub(super) fn event(seq: u64) -> String {
     format!("{EVENT}{:010}", seq.saturating_sub(1))
 }
@@ -136,7 +147,7 @@ pub(super) fn record(key: &Key) -> String {
         Key::Beat(session) => format!("/beats/{}", name(&session.0)),
         Key::Holds(session) => format!("/holds/{}", name(&session.0)),
         Key::Role(role) => format!("/roles/{}", name(role)),
-        Key::Starts => "/starts".into(),
+        Key::Starts => STARTS.into(),
         Key::Crew => "/crew".into(),
         Key::Task(of) => task(of),
         Key::Spec(of) => of_task(of, "spec"),
@@ -155,13 +166,7 @@ pub(super) fn record(key: &Key) -> String {
         Key::Delivery(of, id) => format!("{}/{}", inbox(of), padded(*id)),
         Key::Context(key) => format!("{CONTEXT}/{}", name(key)),
         Key::Document(kind, id) => format!("{}/{}", documents(kind), name(id)),
-        Key::Request(request, kind, task) => {
-            format!(
-                "/requests/{}~{kind}~{}",
-                name(&request.0),
-                task.as_deref().map_or_else(String::new, name)
-            )
-        }
+        Key::Request(request, kind, task) => self::request(&request.0, kind, task.as_deref()),
         Key::Posted(request) => format!("/posted/{}", name(&request.0)),
         Key::Written(request) => format!("/written/{}", name(&request.0)),
         Key::Counter(Counter::Tasks) => "/counter-tasks".into(),

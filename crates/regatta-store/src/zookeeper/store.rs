@@ -32,6 +32,10 @@ impl Store for ZookeeperStore {
         self.link.address.shown()
     }
 
+    fn transfer(&self) -> Option<&dyn crate::transfer::Transfer> {
+        Some(self)
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

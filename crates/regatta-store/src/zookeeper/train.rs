@@ -5,7 +5,8 @@ use std::sync::Arc;
 use regatta_core::oid::Oid;
 use regatta_core::train::Car;
 
-use super::look::{Answer, Ask, Look, Seeing, Trouble};
+use super::look::{Answer, Ask, Look, Seeing};
+use super::ops::{self, ANY, Op};
 use super::{ZookeeperStore, codec, paths, tasks};
 use crate::rules::record::{Folded, Key};
 use crate::stored::{from_json, has_valid_ids};
@@ -81,9 +82,10 @@ pub(super) async fn forget_passes(store: &ZookeeperStore, gate: &str) -> Seeing<
         return Ok(());
     }
     let client = store.link.client().await?;
-    for name in in_order(&look, gate).await?.into_iter().skip(MOST_PASSES) {
-        let removed = client.delete(&format!("{directory}/{name}"), None).await;
-        removed.map_err(|error| Trouble::Failed(super::failure::failed(error)))?;
-    }
+    let mut removal = vec![Op::check(paths::GATE, store.link.passage().await?)];
+    let old = in_order(&look, gate).await?.into_iter().skip(MOST_PASSES);
+    removal.extend(old.map(|name| Op::delete(format!("{directory}/{name}"), ANY)));
+    // If another process was faster, the next who records a tree tries again.
+    let _outcome = ops::carry_out(&client, store.link.acls(), &removal).await?;
     Ok(())
 }

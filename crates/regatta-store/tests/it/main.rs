@@ -9,6 +9,7 @@ mod model;
 mod postgres;
 mod transfer;
 mod zookeeper;
+mod zookeeper_transfer;
 
 /// The conformance suite as it stands.
 mod sqlite {

@@ -19,6 +19,7 @@ use regatta_store::{
 use rusqlite::Connection;
 
 use crate::postgres::Schema;
+use crate::zookeeper::Chroot;
 
 /// A task that depends on others.
 fn after(name: &str, deps: &[&str]) -> NewTask {
@@ -114,13 +115,12 @@ async fn lines(store: &Arc<dyn Store>) -> Vec<u8> {
 
 fn silent(_: transfer::Kind, _: u64) {}
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_with_something_of_every_kind_is_the_same_after_moving_there_and_back() {
+async fn is_the_same_after_moving_there_and_back(there: Arc<dyn Store>) {
     let directory = tempfile::tempdir().unwrap();
     let open = |name: &str| -> Arc<dyn Store> {
         Arc::new(SqliteStore::open_marked(directory.path().join(name)).unwrap())
     };
-    let (from, back, there) = (open("from"), open("back"), Schema::fresh(0).machine().await);
+    let (from, back) = (open("from"), open("back"));
     fill(Arc::clone(&from)).await;
     let before = lines(&from).await;
     let copied = transfer::copy(from.as_ref(), there.as_ref(), false, &silent).await.unwrap();
@@ -135,20 +135,59 @@ async fn a_store_with_something_of_every_kind_is_the_same_after_moving_there_and
     assert_eq!(String::from_utf8(lines(&back).await), String::from_utf8(before));
     let moved = there.take_turn(&AccountKey { profile: "p".into(), agent: "a".into() }).await;
     assert!(matches!(&moved, Err(StoreError::Refused(why)) if why.contains("has moved to")), "{moved:?}");
-    // The copy continues all numbers: what is added is as if nothing had been moved.
-    let node = Node::over(Arc::clone(&back), "b").await;
+    works_on(back).await;
+}
+
+/// The copy continues all numbers: what is added is as if nothing had been moved.
+async fn works_on(copy: Arc<dyn Store>) {
+    let node = Node::over(Arc::clone(&copy), "b").await;
     node.add(&[task("new")]).await;
-    assert_eq!(back.task(&id("new")).await.unwrap().seq, 10);
+    assert_eq!(copy.task(&id("new")).await.unwrap().seq, 10);
     assert_eq!(node.ready().await, ["waits", "lost", "new"]);
-    assert_eq!(back.briefs(&regatta_store::TaskQuery::default()).await.unwrap().len(), 10);
-    assert_eq!(back.cars("main").await.unwrap().len(), 1);
+    assert_eq!(copy.briefs(&regatta_store::TaskQuery::default()).await.unwrap().len(), 10);
+    assert_eq!(copy.cars("main").await.unwrap().len(), 1);
     assert_eq!(node.claim("lost").await.fence, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_with_something_of_every_kind_is_the_same_after_moving_there_and_back() {
+    is_the_same_after_moving_there_and_back(Schema::fresh(0).machine().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_the_same_after_moving_to_zookeeper_and_back() {
+    is_the_same_after_moving_there_and_back(Chroot::fresh(0).machine().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_the_same_after_moving_to_three_zookeepers_and_back() {
+    is_the_same_after_moving_there_and_back(Chroot::on_three().machine().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_moves_from_zookeeper_to_another_to_postgresql_and_back() {
+    let chain: [Arc<dyn Store>; 5] = [
+        Chroot::fresh(0).machine().await,
+        Chroot::fresh(0).machine().await,
+        Schema::fresh(0).machine().await,
+        Chroot::on_three().machine().await,
+        Chroot::fresh(0).machine().await,
+    ];
+    fill(Arc::clone(&chain[0])).await;
+    let before = String::from_utf8(lines(&chain[0]).await);
+    for pair in chain.windows(2) {
+        transfer::copy(pair[0].as_ref(), pair[1].as_ref(), false, &silent).await.unwrap();
+        assert_eq!(String::from_utf8(lines(&pair[1]).await), before);
+        let moved = pair[0].take_turn(&AccountKey { profile: "p".into(), agent: "a".into() }).await;
+        assert!(matches!(&moved, Err(StoreError::Refused(why)) if why.contains("has moved to")), "{moved:?}");
+    }
+    works_on(Arc::clone(&chain[4])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_accepted_loss_makes_every_later_fence_and_term_higher() {
     let file = crate::fixture::File::fresh(0);
-    for store in [file.machine().await, Schema::fresh(0).machine().await] {
+    for store in [file.machine().await, Schema::fresh(0).machine().await, Chroot::fresh(0).machine().await] {
         let node = Node::over(Arc::clone(&store), "a").await;
         node.add(&[task("t"), task("u")]).await;
         let claim = node.claim("t").await;
@@ -294,7 +333,8 @@ async fn a_copy_that_does_not_fit_its_changed_source_any_more_begins_again() {
     for (n, kind) in [transfer::Kind::Request, transfer::Kind::Event].into_iter().enumerate() {
         let file: Arc<dyn Store> =
             Arc::new(SqliteStore::open_marked(directory.path().join(kind.name())).unwrap());
-        for (m, to) in [file, Schema::fresh(0).machine().await].into_iter().enumerate() {
+        let network = [Schema::fresh(0).machine().await, Chroot::fresh(0).machine().await];
+        for (m, to) in [file].into_iter().chain(network).enumerate() {
             left_at(kind, &from, &to).await;
             // Its request comes before those that were copied, and its event is of a task that was not.
             let new = task(&format!("late{n}{m}"));
@@ -320,7 +360,7 @@ async fn a_load_that_fails_leaves_an_empty_store_and_one_that_was_left_makes_way
     let open = |name: &str| -> Arc<dyn Store> {
         Arc::new(SqliteStore::open_marked(directory.path().join(name)).unwrap())
     };
-    for to in [open("to"), Schema::fresh(0).machine().await] {
+    for to in [open("to"), Schema::fresh(0).machine().await, Chroot::fresh(0).machine().await] {
         let refused = transfer::load(to.as_ref(), &|| Ok(&bad[..]), &silent).await;
         assert!(matches!(&refused, Err(StoreError::Invalid(_))), "{refused:?}");
         assert_eq!(movable(&to).mark().await.unwrap(), None);
@@ -342,7 +382,7 @@ async fn a_load_that_fails_leaves_an_empty_store_and_one_that_was_left_makes_way
         transfer::load(to.as_ref(), &|| Ok(&good[..]), &silent).await.unwrap();
         assert_eq!(transfer::check(movable(&to)).await.unwrap().violations, []);
     }
-    for to in [open("another"), Schema::fresh(0).machine().await] {
+    for to in [open("another"), Schema::fresh(0).machine().await, Chroot::fresh(0).machine().await] {
         left_at(transfer::Kind::Task, &from, &to).await;
         let other = transfer::load(to.as_ref(), &|| Ok(&good[..]), &silent).await;
         assert!(
@@ -376,9 +416,14 @@ async fn a_copy_that_may_be_all_that_is_left_is_not_emptied() {
 async fn a_store_keeps_its_mark_when_it_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
     let migration = directory.path().join("migration.sql");
-    std::fs::write(&migration, "create table later(x bigint);").unwrap();
     let file = format!("sqlite:{}", directory.path().join("marked").display());
-    for url in [file, regatta_testkit::postgres::Server::shared().url("marked_and_migrated")] {
+    let sql = "create table later(x bigint);";
+    for (url, text) in [
+        (file, sql),
+        (regatta_testkit::postgres::Server::shared().url("marked_and_migrated"), sql),
+        (regatta_testkit::zookeeper::Ensemble::shared().url("marked_and_migrated"), "create /later"),
+    ] {
+        std::fs::write(&migration, text).unwrap();
         let store = regatta_store::open_marked(&url).await.unwrap();
         let mark = Mark::Moving { to: "x".into() };
         movable(&store).set_mark(None, Some(&mark)).await.unwrap();

@@ -301,8 +301,13 @@ async fn what_cannot_be_a_store_is_refused() {
     assert!(matches!(&theirs, StoreError::Corrupt(why) if why.contains("another program")), "{theirs:?}");
     regatta_store::open(&ensemble.url("newer")).await.unwrap();
     client.set_data("/newer/schema", b"99", None).await.unwrap();
+    // It only added something.
+    regatta_store::open(&ensemble.url("newer")).await.unwrap();
+    client.set_data("/newer/oldest-program", b"7", None).await.unwrap();
     let newer = refused(ensemble.url("newer")).await;
-    assert!(matches!(&newer, StoreError::Corrupt(why) if why.contains("newer Regatta")), "{newer:?}");
+    let StoreError::Corrupt(why) = &newer else { panic!("{newer:?}") };
+    assert!(why.contains("written by a newer Regatta (schema 99, for program 7 or newer"), "{why}");
+    assert!(why.contains("this is program 1; upgrade Regatta on "), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -319,6 +324,15 @@ async fn a_store_with_a_password_is_closed_to_others() {
     let ours = regatta_store::open(&format!("{url}{}", file("ours", "me:secret\n"))).await.unwrap();
     ours.enqueue(&[task("t")], &RequestId::fresh(), at(1)).await.unwrap();
     assert_eq!(ours.describe(), url);
+    // What is copied is closed to others as well.
+    let copy = Ensemble::shared().url("closed-copy");
+    let there = regatta_store::open(&format!("{copy}{}", file("ours", "me:secret\n"))).await.unwrap();
+    regatta_store::transfer::copy(ours.as_ref(), there.as_ref(), true, &|_, _| {}).await.unwrap();
+    let client = Client::connect(&Ensemble::shared().hosts()).await.unwrap();
+    for path in ["/closed-copy/t/t", "/closed-copy/t/t/spec", "/closed-copy/events/e-0000000000"] {
+        let read = client.get_data(path).await;
+        assert!(matches!(read, Err(zookeeper_client::Error::NoAuth)), "{path}: {read:?}");
+    }
     for other in [String::new(), file("theirs", "me:guess\n")] {
         let refused = regatta_store::open(&format!("{url}{other}")).await.map(|store| store.describe());
         assert!(

@@ -13,16 +13,19 @@ use crate::ui::Ui;
 /// programs that open it are refused, and the message names TO. Set `store` in regatta.yaml, or REGATTA_STORE, to TO.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The store to move: a path, sqlite:PATH, `sqlite` for the one in .regatta, or postgres://USER@HOST/DATABASE.
+    /// The store to move: a path, sqlite:PATH, `sqlite` for the one in .regatta, postgres://USER@HOST/DATABASE, or
+    /// zookeeper://HOST,HOST/CHROOT.
     #[arg(value_name = "FROM")]
     from: String,
-    /// Where to.
+    /// Where to, written in the same way.
     #[arg(value_name = "TO", required_unless_present = "undo", conflicts_with = "undo")]
     to: Option<String>,
     /// Leave FROM usable, to try the copy out. What changes in FROM afterwards is not in the copy.
     #[arg(long)]
     keep: bool,
-    /// Use FROM again after a copy that was not finished.
+    /// Take back an unfinished copy: FROM can be used again if it was being moved, and is emptied if it was being filled.
+    /// Refused if FROM was not being moved or filled, if its move is complete, or if it already has every record of
+    /// another store: that one may be marked as moved, so finish the copy instead.
     #[arg(long, conflicts_with = "keep")]
     undo: bool,
 }

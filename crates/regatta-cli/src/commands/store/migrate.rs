@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Bring the store's schema to this version, or print the SQL for an administrator.
+/// Bring the store's schema to this version, or print the SQL for an administrator of PostgreSQL.
 ///
 /// Every command that opens the store does the same, if its role may. Refused while an older version that could no longer
 /// use the store is at work; the machines are named.
