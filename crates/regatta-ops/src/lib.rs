@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod diff;
 pub mod documents;
 pub mod door;
+mod elsewhere;
 pub mod foreground;
 pub mod hub;
 pub mod lanes;

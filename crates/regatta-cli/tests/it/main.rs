@@ -21,6 +21,7 @@ mod daemon_service;
 mod diff;
 mod doctor;
 mod door;
+mod elsewhere;
 mod engine_events;
 mod errors;
 mod events;
