@@ -13,6 +13,7 @@ pub mod diff;
 pub mod documents;
 pub mod door;
 mod elsewhere;
+pub mod everywhere;
 pub mod foreground;
 pub mod hub;
 pub mod lanes;

@@ -8,7 +8,7 @@ use regatta_engine::clock;
 use regatta_store::{DocumentWrite, LOG_PIECE, LOG_REQUEST, Store};
 use regatta_testkit::daemon::until;
 use regatta_testkit::postgres::Server;
-use regatta_testkit::repo::write;
+use regatta_testkit::repo::{script, write};
 use regatta_testkit::running::Running;
 use regatta_testkit::world::{World, task, text};
 use regatta_testkit::zookeeper::Ensemble;
@@ -283,7 +283,10 @@ fn work_on_a_node_that_is_lost_or_stopped_is_refused_with_a_sentence() {
     assert_eq!(left, "left.txt\n", "its lane is kept there");
     stop(daemon);
     let refused = pair.two.regatta(["diff", "fails"]).exited(4).stderr;
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @"
+    error: the work of attempt 1 of fails is on big-1: no engine runs there now
+    hint: `regatta daemon` on big-1 answers for it; `regatta diff fails` on big-1 shows it too
+    ");
 }
 
 /// Times of the day as `TIME`.
@@ -355,5 +358,38 @@ fn a_hostile_request_gets_nothing_and_a_hostile_lane_runs_nothing() {
     assert!(!ran.exists() && !out.exists());
     barrier.open();
     until("it is settled", || matches!(&*pair.state("long"), "done" | "blocked" | "failed").then_some(()));
+    stop(daemon);
+}
+
+#[test]
+fn a_conversation_on_another_node_is_continued_over_ssh() {
+    let mut pair = Pair::new("attach");
+    let bin = pair.one.outside("bin");
+    let body = r#"cat >/dev/null
+echo '{"type":"thread.started","thread_id":"01a1dd00-7e6c-72b3-ad81-c47430c45ccc"}'
+regatta stuck 'which one?' >&2
+echo '{"type":"turn.completed","usage":{}}'"#;
+    script(&bin.join("codex"), body);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    pair.one.env("PATH", path);
+    let daemon = pair.one.daemon();
+    pair.one.enqueue(&pair.one.plan(&task("asks", "agent: codex", "do it")));
+    until("it asks", || (pair.state("asks") == "blocked").then_some(()));
+    let lane = pair.one.lanes().join("asks");
+    let shown = pair.two.regatta(["attach", "asks"]).exited(0);
+    insta::assert_snapshot!(shown.stdout.replace(&lane.display().to_string(), "LANE"), @"
+    lane     big-1:LANE
+    session  01a1dd00-7e6c-72b3-ad81-c47430c45ccc (codex, attempt 1)
+    ssh -t big-1 'cd LANE && codex resume 01a1dd00-7e6c-72b3-ad81-c47430c45ccc'
+    ");
+    let there = pair.one.regatta(["attach", "asks", "--json"]).exited(0).json();
+    let here = pair.two.regatta(["attach", "asks", "--json"]).exited(0).json();
+    assert_eq!((&there["node"], text(&here["node"])), (&serde_json::Value::Null, "big-1"));
+    assert_eq!(there["argv"], here["argv"]);
+    assert_eq!(there["worktree_path"], here["worktree_path"]);
+    for flag in ["--restore", "--open"] {
+        let refused = pair.two.regatta(["attach", "asks", flag]).exited(6).stderr;
+        assert!(refused.contains("big-1"), "{refused}");
+    }
     stop(daemon);
 }

@@ -25,6 +25,7 @@ mod elsewhere;
 mod engine_events;
 mod errors;
 mod events;
+mod everywhere;
 mod help;
 mod hub;
 mod hub_landing;
