@@ -236,7 +236,7 @@ async fn ask(
         }
         Ok(DiffElsewhere::TooLarge { bytes }) => {
             let why = format!(
-                "the lane of {id} on {node} has {} MB in uncommitted files, too many to send",
+                "the lane of {id} on {node} has {} MB in uncommitted files, more than is read for another machine",
                 mega(bytes)
             );
             Ok(Asked::Refused(Refusal::refused(why).hinted(there)))

@@ -289,6 +289,62 @@ fn work_on_a_node_that_is_lost_or_stopped_is_refused_with_a_sentence() {
     ");
 }
 
+#[test]
+fn work_on_a_node_that_does_not_answer_is_not_waited_for_long() {
+    let pair = Pair::new("silent");
+    let daemon = pair.one.daemon();
+    let barrier = pair.at_work("long", "echo begun >begun.txt");
+    until("the node has said what it does", || {
+        let node = pair.two.regatta(["node", "show", "big-1", "--json"]).exited(0).json();
+        (!node["last_beat"].is_null()).then_some(())
+    });
+    daemon.signal("STOP");
+    let soon = [("REGATTA_TEST_PATIENCE_MS", "1500")];
+    let refused = pair.two.regatta_with(&soon, ["diff", "long"]).exited(4).stderr;
+    insta::assert_snapshot!(without_times(&refused), @"
+    error: the work of attempt 1 of long is on big-1: its engine does not answer; it was last heard from at TIME
+    hint: `regatta daemon` on big-1 answers for it; `regatta diff long` on big-1 shows it too
+    ");
+    daemon.signal("CONT");
+    // It drops what is no longer asked for, and answers again.
+    assert!(pair.two.regatta(["diff", "long"]).exited(0).stdout.contains("begun.txt"));
+    barrier.open();
+    until("it is done", || (pair.state("long") == "done").then_some(()));
+    stop(daemon);
+}
+
+#[test]
+fn a_lane_is_compared_with_commits_that_its_node_can_have_and_read_up_to_a_limit() {
+    let pair = Pair::new("against");
+    let daemon = pair.one.daemon();
+    let huge = "echo work >work.txt; truncate -s 300M sparse; trap 'rm -f sparse' EXIT";
+    let barrier = pair.at_work("long", huge);
+    let refused = pair.two.regatta(["diff", "long", "--stat"]).exited(6).stderr;
+    insta::assert_snapshot!(refused, @"
+    error: the lane of long on big-1 has 314.6 MB in uncommitted files, more than is read for another machine
+    hint: `regatta diff long` on big-1 shows it
+    ");
+    fs::remove_file(pair.one.lanes().join("long/sparse")).unwrap();
+    // Landed by another machine meanwhile, and not fetched by the first.
+    pair.two.repo().commit_file("landed.txt", "landed\n", "landed");
+    let refused = pair.two.regatta(["diff", "long", "--against", "main"]).exited(4);
+    insta::assert_snapshot!(refused.shown(), @"
+    --- stderr
+    error: the work of long is on big-1, which does not have the commit HASH to compare it with
+    hint: push the commit to the target at the hub, or leave out --against
+    --- exit 4
+    ");
+    let hub = pair.one.outside("hub.git").display().to_string();
+    pair.two.repo().git(["push", "--quiet", &hub, "main"]);
+    let names = pair.two.regatta(["diff", "long", "--against", "main", "--name-only"]).exited(0).stdout;
+    assert_eq!(names, "work.txt\n", "what landed since is not its work");
+    let unknown = pair.two.regatta(["diff", "long", "--against", "nowhere"]).exited(4).stderr;
+    assert!(unknown.contains("there is no branch, tag or commit"), "{unknown}");
+    barrier.open();
+    until("it is done", || (pair.state("long") == "done").then_some(()));
+    stop(daemon);
+}
+
 /// Times of the day as `TIME`.
 fn without_times(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();

@@ -17,9 +17,13 @@ use tokio::task::JoinHandle;
 use super::{Piece, RENEW, Request, Wanted, piece_id, request_id};
 use crate::clock;
 use crate::files::unique_suffix;
+use crate::persist::for_test;
 
 /// How long to wait for the first answer, and for the rest once all of it was asked for.
-const PATIENCE: Duration = Duration::from_secs(20);
+fn patience() -> Duration {
+    for_test("REGATTA_TEST_PATIENCE_MS").unwrap_or(Duration::from_secs(20))
+}
+
 /// How often pieces are looked for without a wake-up.
 const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
@@ -105,7 +109,7 @@ impl Mirror {
     pub async fn begin(&mut self) -> Result<(), NotServed> {
         for stream in &mut self.streams {
             let answered = stream.answered.wait_for(|answered| *answered);
-            match tokio::time::timeout(PATIENCE, answered).await {
+            match tokio::time::timeout(patience(), answered).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(_)) => return Err(ended(&mut stream.task).await),
                 Err(_) => return Err(NotServed::Silent),
@@ -255,7 +259,7 @@ impl Copy {
                 renewed = Instant::now();
             }
             let is_awaited = finish || !*self.answers.borrow();
-            if is_awaited && heard.elapsed() >= PATIENCE {
+            if is_awaited && heard.elapsed() >= patience() {
                 return Err(NotServed::Silent);
             }
             if !is_awaited {
