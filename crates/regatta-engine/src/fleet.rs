@@ -87,6 +87,11 @@ impl FleetMemory {
         self.settings.send_replace(Some(Arc::new((config.clone(), root.to_owned()))));
     }
 
+    /// The settings of the last reload, and the repository's root.
+    pub(crate) fn reloaded_settings(&self) -> Option<Arc<(Config, PathBuf)>> {
+        self.settings.borrow().clone()
+    }
+
     /// Takes in what the store says. Wakes only those for whom something has changed.
     fn learn(&self, registry: Registry, own: &str) {
         let order = registry.order(own);

@@ -40,7 +40,7 @@ pub mod profiles;
 pub mod radar;
 mod records;
 pub mod redact;
-pub mod remote_logs;
+pub mod remote;
 pub mod run;
 pub mod sandbox;
 pub mod scratch;

@@ -52,7 +52,7 @@ impl Notices {
     }
 
     /// Whether an event may be sent now; otherwise it waits in the store.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.unseen.load(Ordering::Relaxed) < EVENTS || self.sender.is_closed()
     }
 }

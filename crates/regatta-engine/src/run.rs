@@ -33,7 +33,7 @@ use crate::session::{
 };
 use crate::travel::{self, chores};
 use crate::worker::{self, Stop};
-use crate::{clock, crew, failpoint, fleet, home, keeping, lease, leftovers, remote_logs, sandbox};
+use crate::{clock, crew, failpoint, fleet, home, keeping, lease, leftovers, remote, sandbox};
 
 /// What to run.
 pub struct RunRequest {
@@ -126,7 +126,7 @@ where
     let session = ctx.services.session.clone();
     let beats = tokio::spawn(keep_alive(store.clone(), session, leased.clone(), ended, cut, say));
     // Ends with this session.
-    let _logs = leased.is_some().then(|| AbortOnDrop(tokio::spawn(remote_logs::serve(ctx.clone()))));
+    let _answers = leased.is_some().then(|| AbortOnDrop(tokio::spawn(remote::serve(ctx.clone()))));
     // One that only lands has no lanes.
     let hub = ctx.shared_hub().filter(|_| kind != SessionKind::Land);
     let chores = hub.clone().map(|hub| AbortOnDrop(tokio::spawn(chores::serve(ctx.clone(), hub))));

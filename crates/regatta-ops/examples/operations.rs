@@ -113,8 +113,10 @@ where
 /// What a task changed, the end of it, its lane, and what was saved from it.
 pub(crate) async fn work(project: &Project, task: &TaskId) -> Result<Vec<String>, Refusal> {
     let mut told = Vec::new();
-    let diff = project.diff(&DiffRequest { task: task.to_string(), against: None }).await?;
-    told.push(format!("{task} changed {}", diff.document(DiffStyle::Names)?.files.join(", ")));
+    let names =
+        DiffRequest { style: DiffStyle::Names, document: true, ..DiffRequest::patch(task.to_string()) };
+    let diff = project.diff(&names).await?;
+    told.push(format!("{task} changed {}", diff.files.join(", ")));
 
     let operator = Operator::open(project).await?;
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();

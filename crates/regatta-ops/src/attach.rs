@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use regatta_core::attempt::Attempt;
+use regatta_core::attempt::{Attempt, Place};
 use regatta_engine::agents::{AgentProfile, by_hand};
 use regatta_engine::lanes::Lane;
 use regatta_engine::profiles::with_home;
+use regatta_engine::travel::is_elsewhere;
 use regatta_store::{Store, TaskRecord};
 
 use crate::documents::AttachDocument;
-use crate::look::status::lane_elsewhere;
 use crate::operator::Operator;
 use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
@@ -52,14 +52,32 @@ pub async fn attach(
         ))
         .hinted("add it to `agents` again, or resume the session with that program itself"));
     };
-    let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, project);
+    let there = attempt.place.as_ref().filter(|_| is_elsewhere(attempt));
+    let home = if there.is_none() { std::env::var("HOME").ok() } else { None };
+    let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, project, home.as_deref());
     let model = attempt.model_asked.as_deref().or(profile.model.as_deref());
     let Some(by_hand) = by_hand(&profile, session, model, &task.spec.env) else {
         return Err(no_session(task, &attempts, project));
     };
-    let lane = lane(&queue, task, attempt, restore).await?;
-    let own = lane.join(&task.spec.workdir);
-    let workdir: PathBuf = if own.is_dir() { own.components().collect() } else { lane.to_owned() };
+    let (lane, workdir) = match there {
+        Some(place) => {
+            let lane = lane_there(task, attempt, place, restore)?;
+            // Whether the directory exists is not known here.
+            let workdir = lane.join(&task.spec.workdir).components().collect();
+            (lane, workdir)
+        }
+        None => {
+            let lane = lane(&queue, task, attempt, restore).await?;
+            let own = lane.join(&task.spec.workdir);
+            let workdir: PathBuf = if own.is_dir() { own.components().collect() } else { lane.clone() };
+            (lane, workdir)
+        }
+    };
+    let dir = workdir.to_string_lossy();
+    let resume_command = match there {
+        Some(place) => by_hand.line_at(&place.node, &dir),
+        None => by_hand.line(&dir),
+    };
     Ok(AttachDocument {
         task_id: id.clone(),
         session_id: session.to_owned(),
@@ -67,7 +85,8 @@ pub async fn attach(
         attempt: attempt.n,
         state: task.state.kind(),
         running: task.state.is_claimed(),
-        resume_command: by_hand.line(&workdir.to_string_lossy()),
+        resume_command,
+        node: there.map(|place| place.node.clone()),
         argv: by_hand.argv.clone(),
         env: by_hand.env.iter().cloned().collect(),
         worktree_path: lane,
@@ -75,12 +94,16 @@ pub async fn attach(
 }
 
 /// The agent with the attempt's account, which is where the conversation is kept.
-fn with_account(mut agent: AgentProfile, attempt: &Attempt, project: &Project) -> AgentProfile {
+fn with_account(
+    mut agent: AgentProfile,
+    attempt: &Attempt,
+    project: &Project,
+    home: Option<&str>,
+) -> AgentProfile {
     let account =
         project.config.profiles.iter().find(|profile| Some(&profile.name) == attempt.profile.as_ref());
-    let home = std::env::var("HOME").ok();
     for (name, value) in account.iter().flat_map(|account| &account.env) {
-        agent.env.insert(name.clone(), with_home(value, home.as_deref()));
+        agent.env.insert(name.clone(), with_home(value, home));
     }
     agent
 }
@@ -106,6 +129,22 @@ fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> Ref
     })
 }
 
+/// The attempt's lane on another machine, where nothing is made again from here.
+fn lane_there(
+    task: &TaskRecord,
+    attempt: &Attempt,
+    place: &Place,
+    restore: bool,
+) -> Result<PathBuf, Refusal> {
+    let (id, node) = (&task.spec.id, &place.node);
+    match &attempt.lane {
+        Some(lane) if !restore => Ok(lane.clone()),
+        _ => Err(Refusal::refused(format!("the lane of {id} and its conversation are on {node}")).hinted(
+            format!("run `regatta attach --restore {id}` there, or `regatta send {id} \"…\"` from here"),
+        )),
+    }
+}
+
 /// The attempt's lane. A lane that is gone is made again only with `restore`.
 async fn lane(
     queue: &Operator,
@@ -114,12 +153,6 @@ async fn lane(
     restore: bool,
 ) -> Result<PathBuf, Refusal> {
     let id = &task.spec.id;
-    if let Some(lane) = lane_elsewhere(Some(attempt)) {
-        return Err(Refusal::refused(format!(
-            "the lane of {id} and its conversation are on another machine: {lane}"
-        ))
-        .hinted(format!("run `regatta attach {id}` there, or `regatta send {id} \"…\"` from here")));
-    }
     if let Some(lane) = attempt.lane.as_ref().filter(|lane| lane.is_dir()) {
         return Ok(lane.clone());
     }

@@ -1,5 +1,6 @@
 //! A run in the foreground, from its files to its report. The caller shows the notices and sends the orders.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use regatta_core::admission::Limits;
 use regatta_core::config::{AgentKind, Keep};
 use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
+use regatta_core::id::TaskId;
 use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
 use regatta_core::taskfile::{Hook, Loaded};
@@ -93,6 +95,12 @@ impl ForegroundRequest {
 
     /// Reads every file and reports every mistake; changes nothing.
     pub fn load(&self, project: &Project) -> Result<Loaded, Refusal> {
+        let loaded = self.parse(project, &self.files()?, &BTreeSet::new());
+        if has_errors(&loaded.diagnostics) { Err(Refusal::diagnosed(loaded.diagnostics)) } else { Ok(loaded) }
+    }
+
+    /// The contents of the files.
+    pub(crate) fn files(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, Refusal> {
         let mut files = Vec::new();
         for path in &self.plans {
             let bytes = std::fs::read(path).map_err(|error| {
@@ -101,12 +109,22 @@ impl ForegroundRequest {
             })?;
             files.push((path.clone(), bytes));
         }
-        let loaded = parse_files(project, &files, |settings| {
+        Ok(files)
+    }
+
+    /// Parses files under the request's settings. `known` are tasks in the store that others may depend on.
+    pub(crate) fn parse(
+        &self,
+        project: &Project,
+        files: &[(PathBuf, Vec<u8>)],
+        known: &BTreeSet<TaskId>,
+    ) -> Loaded {
+        parse_files(project, files, |settings| {
             settings.agent_override = self.agent.as_deref();
             settings.no_land = self.no_land;
             settings.strict = self.strict;
-        });
-        if has_errors(&loaded.diagnostics) { Err(Refusal::diagnosed(loaded.diagnostics)) } else { Ok(loaded) }
+            settings.known_ids = known;
+        })
     }
 
     /// The files of this run, as they can be typed again.

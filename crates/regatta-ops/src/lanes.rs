@@ -48,7 +48,7 @@ impl Project {
         let attempts = store.attempts(&task).await?;
         if let Some(lane) = lane_elsewhere(last_with_lane(&attempts)) {
             return Err(Refusal::not_found(format!("the lane of {task} is on another machine: {lane}"))
-                .hinted(format!("`regatta diff {task}` shows finished work from here")));
+                .hinted(format!("`regatta diff {task}` shows its work from here")));
         }
         match lane.filter(|lane| lane.path.is_dir()) {
             Some(lane) => Ok(LanePathDocument { base: lane.base, path: lane.path, task }),

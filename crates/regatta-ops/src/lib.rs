@@ -12,6 +12,8 @@ pub mod daemon;
 pub mod diff;
 pub mod documents;
 pub mod door;
+mod elsewhere;
+pub mod everywhere;
 pub mod foreground;
 pub mod hub;
 pub mod lanes;

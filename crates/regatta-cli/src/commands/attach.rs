@@ -19,8 +19,8 @@ const EDITORS: [&str; 2] = ["code", "cursor"];
 /// Show how to continue a task's conversation by hand.
 ///
 /// Shows its lane, its session and the command to type. Nothing starts and nothing changes, unless --open or
-/// --restore asks for it. Only one process may work in a lane: while the agent runs, look and do not touch. To have
-/// Regatta continue instead, use `regatta send`.
+/// --restore asks for it. If the lane is on another node, the command begins with `ssh`. Only one process may work in a
+/// lane: while the agent runs, look and do not touch. To have Regatta continue instead, use `regatta send`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.
@@ -39,11 +39,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let request = AttachRequest { task: args.task, restore: args.restore };
     let document = project.attach(&request).await?;
     let AttachDocument { task_id: id, session_id: session, worktree_path: lane, .. } = &document;
+    if let (Some(node), true) = (&document.node, args.open) {
+        return Err(Refusal::refused(format!("the lane of {id} is on {node}, so no editor opens it here"))
+            .hinted(format!("run `regatta attach --open {id}` on {node}")));
+    }
     let editor = if args.open { Some(editor(&project)?) } else { None };
     if ui.json {
         ui.document(&document);
     } else {
-        ui.line(format!("lane     {}", lane.display()));
+        let node = document.node.as_ref().map_or_else(String::new, |node| format!("{node}:"));
+        ui.line(format!("lane     {node}{}", lane.display()));
         ui.line(format!("session  {session} ({}, attempt {})", document.agent, document.attempt));
         ui.line(&document.resume_command);
     }

@@ -50,6 +50,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         plans: vec![repo.join("plan.md")],
         max_workers: Some(4),
         dry_run: false,
+        everywhere: false,
         resume: false,
         again: false,
         fail_fast: false,

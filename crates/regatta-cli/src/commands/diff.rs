@@ -17,7 +17,8 @@ use regatta_ops::Refusal;
 /// Show what a task changed.
 ///
 /// While its lane exists: everything in it, committed or not, compared with the commit it started from. Afterwards:
-/// what its last attempt committed, or what landed.
+/// what its last attempt committed, or what landed. Work in a lane on another machine comes through the store, with
+/// secrets masked, up to 8 MB.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.
@@ -39,21 +40,24 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
-    let diff = project.diff(&DiffRequest { task: args.task, against: args.against }).await?;
     let style = match (args.stat, args.name_only) {
         (true, _) => DiffStyle::Stat,
         (_, true) => DiffStyle::Names,
         _ => DiffStyle::Patch,
     };
+    let request = DiffRequest { task: args.task, against: args.against, style, document: ui.json };
+    let diff = project.diff(&request).await?;
     if ui.json {
-        ui.document(&diff.document(style)?);
-        return Ok(Exit::Ok);
+        ui.document(&diff.document());
+    } else {
+        if diff.text.is_empty() && !ui.quiet {
+            ui.note(format!("{} changed nothing since {}", diff.task.spec.id, diff.base.short()));
+        }
+        show(&diff.text, style, ui);
     }
-    let shown = diff.bytes(style)?;
-    if shown.is_empty() && !ui.quiet {
-        ui.note(format!("{} changed nothing since {}", diff.task.spec.id, diff.base().short()));
+    for note in diff.notes() {
+        ui.note(format!("{} {note}", ui.paint(Style::Wait, "warning:")));
     }
-    show(&shown, style, ui);
     Ok(Exit::Ok)
 }
 

@@ -1,7 +1,7 @@
 //! `regatta run PLAN…`: runs plan files in the foreground until their work has landed.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +9,15 @@ use regatta_core::graph;
 use regatta_core::report::Report;
 use regatta_core::state::StateName;
 use regatta_core::taskfile::Loaded;
-use regatta_core::time::counted;
+use regatta_core::time::{Timestamp, counted};
 use regatta_engine::engine::{End, Ended, Order};
-use regatta_ops::foreground::{Foreground, ForegroundRequest, call_hooks, stages};
+use regatta_engine::notice::Watching;
+use regatta_ops::everywhere::left_behind;
+use regatta_ops::foreground::{ForegroundRequest, call_hooks, stages};
 use regatta_ops::report::write_report;
 use regatta_ops::{Refusal, RefusalKind};
 use regatta_store::Store;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
@@ -41,6 +44,12 @@ pub(crate) struct Args {
     /// Show which tasks would run together, and run nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Queue the tasks for the daemons of all machines that share the store, and follow them from here.
+    ///
+    /// All tasks are queued, or none. Ctrl-C stops following: the tasks stay queued. `--resume` follows tasks that are
+    /// queued already, and retries those that failed. Options that concern agents of this machine are refused.
+    #[arg(long)]
+    pub(crate) everywhere: bool,
     /// Continue an earlier run of these tasks: landed and done tasks are left alone, live agents are adopted,
     /// everything else is tried again.
     #[arg(long)]
@@ -124,6 +133,49 @@ impl Args {
         }
     }
 
+    /// Refuses options that concern agents of this machine.
+    fn require_anywhere(&self) -> Result<(), Refusal> {
+        let refused = [
+            (
+                self.max_workers.is_some(),
+                "--max-workers",
+                "`slots` in node.yaml limits a node, `limits.workers_total` all of them",
+            ),
+            (self.dry_run, "--dry-run", "leave out --everywhere: it shows the stages and runs nothing"),
+            (self.fail_fast, "--fail-fast", "`regatta cancel ID…` cancels what is queued"),
+            (
+                self.budget_usd.is_some(),
+                "--budget-usd",
+                "`budget` in regatta.yaml applies to all machines, and to each task",
+            ),
+            (
+                self.claude_exe.is_some(),
+                "--claude-exe",
+                "`agents.NAME.exe` in regatta.yaml names the program of an agent",
+            ),
+            (self.log_dir.is_some(), "--log-dir", "`regatta logs ID` shows logs of every node"),
+            (self.no_log, "--no-log", "`limits.max_log_mb` in regatta.yaml bounds the logs of every node"),
+            (
+                self.target.is_some(),
+                "--target",
+                "`target` in regatta.yaml names the branch that all nodes land on",
+            ),
+            (
+                self.profiles.is_some(),
+                "--profiles",
+                "`profiles` in regatta.yaml lists the accounts of all machines",
+            ),
+            (self.no_sandbox, "--no-sandbox", "`sandbox` in regatta.yaml applies to all machines"),
+            (self.keep_lanes, "--keep-lanes", "`lane.keep` in regatta.yaml applies to all machines"),
+        ];
+        match refused.iter().find(|(is_given, ..)| *is_given) {
+            None => Ok(()),
+            Some((_, flag, hint)) => {
+                Err(Refusal::usage(format!("{flag} cannot be used with --everywhere")).hinted(*hint))
+            }
+        }
+    }
+
     /// Whether to show the dashboard.
     fn dashboard(&self, ui: &Ui) -> bool {
         !ui.json && !self.no_dashboard && (self.dashboard || ui.terminal && !ui.quiet)
@@ -132,6 +184,9 @@ impl Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let ui = &Ui { outlives_reader: true, ..ui.clone() };
+    if args.everywhere {
+        return everywhere(&args, global, ui).await;
+    }
     let request = args.request();
     let project = request.open(&global.options())?;
     let loaded = request.load(&project)?;
@@ -152,15 +207,69 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     let begun = std::time::Instant::now();
     let (report, ended) = engage(&project, store, &loaded, &request, args.dashboard(ui), ui).await?;
+    let again = format!("`regatta run --resume {}`", request.names());
+    let hint = match ended {
+        Ended::Settled if report.is_good() => None,
+        Ended::Settled => {
+            Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))
+        }
+        Ended::Interrupted => Some(format!("{again} continues")),
+        Ended::Left => Some(format!("the agents keep running; {again} continues with them")),
+    };
+    conclude(&args, &loaded, (&report, ended), begun.elapsed(), hint, ui).await
+}
+
+/// Queues the tasks for all machines, and follows them.
+async fn everywhere(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+    args.require_anywhere()?;
+    let request = args.request();
+    let project = request.open(&global.options())?;
+    let loaded = request.load_everywhere(&project).await?;
+    for warning in project.warnings.iter().chain(&loaded.diagnostics) {
+        ui.note(warning.to_string());
+    }
+    crate::trust::require_trust_asking(&project, ui).await?;
+    let begun = std::time::Instant::now();
+    let stop = interrupted()?;
+    let mut following = request.queue_everywhere(&project, &loaded).await?;
+    for warning in &following.warnings {
+        ui.note(warning.to_string());
+    }
+    let watching = following.watching.take().expect("the view begins once");
+    let (title, start) = (following.title.clone(), following.started_at);
+    let live = live_view(args.dashboard(ui), ui, &loaded, (&title, start), watching);
+    let result = following.run(stop).await;
+    let _ = live.await;
+    let (report, ended) = result?;
+    let again = format!("`regatta run --everywhere --resume {}`", request.names());
+    let hint = match ended {
+        Ended::Settled if report.is_good() => None,
+        Ended::Settled => {
+            Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))
+        }
+        Ended::Interrupted | Ended::Left => Some(left_behind(&report, &request.names())),
+    };
+    conclude(args, &loaded, (&report, ended), begun.elapsed(), hint, ui).await
+}
+
+/// Calls webhooks, writes the report, and shows how the run ended.
+async fn conclude(
+    args: &Args,
+    loaded: &Loaded,
+    (report, ended): (&Report, Ended),
+    took: Duration,
+    hint: Option<String>,
+    ui: &Ui,
+) -> Result<Exit, Refusal> {
     if ended == Ended::Settled {
-        for failed in call_hooks(&loaded.hooks, &report, begun.elapsed()).await {
+        for failed in call_hooks(&loaded.hooks, report, took).await {
             ui.note(format!("warning: {failed}"));
         }
     }
     if let Some(path) = &args.report {
-        write_report(path, &report)?;
+        write_report(path, report)?;
     }
-    finish(&report, ended, &loaded, &request, ui);
+    finish(report, loaded, args.report.as_deref(), hint, ui);
     Ok(match ended {
         Ended::Interrupted | Ended::Left => Exit::Interrupted,
         Ended::Settled if report.is_good() => Exit::Ok,
@@ -209,16 +318,22 @@ pub(crate) async fn engage(
         ui.note(note);
     }
     let mut run = request.begin(project, store, loaded).await?;
-    let live = live_view(dashboard, ui, loaded, &mut run);
+    let watching = run.watching.take().expect("the view begins once");
+    let (title, start) = (run.title.clone(), run.started_at);
+    let live = live_view(dashboard, ui, loaded, (&title, start), watching);
     let result = run.run(orders(ui)?).await;
     let _ = live.await;
     result
 }
 
 /// Shows notices until the run ends.
-fn live_view(dashboard: bool, ui: &Ui, loaded: &Loaded, run: &mut Foreground) -> tokio::task::JoinHandle<()> {
-    let (title, start) = (run.title.as_str(), run.started_at);
-    let mut watching = run.watching.take().expect("the view begins once");
+fn live_view(
+    dashboard: bool,
+    ui: &Ui,
+    loaded: &Loaded,
+    (title, start): (&str, Timestamp),
+    mut watching: Watching,
+) -> tokio::task::JoinHandle<()> {
     let ui = ui.clone();
     if ui.json {
         return tokio::spawn(async move { while watching.recv().await.is_some() {} });
@@ -270,22 +385,13 @@ fn draw(ui: &Ui, board: &mut Dashboard) {
 
 /// The first Ctrl-C or SIGTERM stops cleanly, the second kills.
 fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, Refusal> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let watch = |kind| {
-        signal(kind).map_err(|error| Refusal::new(RefusalKind::CannotWork, format!("signals: {error}")))
-    };
-    let (mut int, mut term, mut hup) =
-        (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
+    let mut signals = Signals::new()?;
     let (send, receive) = mpsc::unbounded_channel();
     let ui = ui.clone();
     tokio::spawn(async move {
         let mut count = 0;
         loop {
-            tokio::select! {
-                _ = int.recv() => {}
-                _ = term.recv() => {}
-                _ = hup.recv() => {}
-            }
+            signals.next().await;
             count += 1;
             if !ui.json {
                 ui.note(match count {
@@ -302,8 +408,45 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, Refusal> {
     Ok(receive)
 }
 
+/// Receives one value after Ctrl-C or SIGTERM.
+fn interrupted() -> Result<mpsc::UnboundedReceiver<()>, Refusal> {
+    let mut signals = Signals::new()?;
+    let (send, receive) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        signals.next().await;
+        // It may have ended meanwhile.
+        let _ = send.send(());
+    });
+    Ok(receive)
+}
+
+/// The signals by which users end a run.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> Result<Self, Refusal> {
+        let watch = |kind| {
+            signal(kind).map_err(|error| Refusal::new(RefusalKind::CannotWork, format!("signals: {error}")))
+        };
+        Ok(Self([
+            watch(SignalKind::interrupt())?,
+            watch(SignalKind::terminate())?,
+            watch(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let [int, term, hup] = &mut self.0;
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+            _ = hup.recv() => {}
+        }
+    }
+}
+
 /// Prints the graph, the totals and what to do next.
-fn finish(report: &Report, ended: Ended, loaded: &Loaded, request: &ForegroundRequest, ui: &Ui) {
+fn finish(report: &Report, loaded: &Loaded, file: Option<&Path>, hint: Option<String>, ui: &Ui) {
     if ui.json {
         ui.document(&regatta_ops::documents::report_document(report));
         return;
@@ -340,18 +483,9 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, request: &ForegroundRe
     };
     let cost = if report.cost_usd > 0.0 { format!(", ${:.4}", report.cost_usd) } else { String::new() };
     ui.line(format!("{}{took}{cost} on {}", counts.join(", "), report.target));
-    if let Some(path) = &request.report {
+    if let Some(path) = file {
         ui.line(format!("report: {}", path.display()));
     }
-    let again = format!("`regatta run --resume {}`", request.names());
-    let hint = match ended {
-        Ended::Settled if report.is_good() => None,
-        Ended::Settled => {
-            Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))
-        }
-        Ended::Interrupted => Some(format!("{again} continues")),
-        Ended::Left => Some(format!("the agents keep running; {again} continues with them")),
-    };
     if let Some(hint) = hint {
         ui.note(format!("{} {hint}", ui.paint(Style::Busy, "hint:")));
     }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
-use regatta_engine::git::DiffStyle;
 use regatta_ops::crew::{Crew, PostRequest, sentence};
 use regatta_ops::diff::DiffRequest;
 use regatta_ops::documents::RetiredDocument;
@@ -141,9 +140,9 @@ pub(super) async fn read(
                 .collect())
         }
         PageKind::Diff => {
-            let diff = project.diff(&DiffRequest { task: id.to_string(), against: None }).await?;
-            let base = diff.base().short();
-            let text = clean(&String::from_utf8_lossy(&diff.bytes(DiffStyle::Patch)?));
+            let diff = project.diff(&DiffRequest::patch(id.to_string())).await?;
+            let base = diff.base.short();
+            let text = clean(&String::from_utf8_lossy(&diff.text));
             let mut lines: Vec<(Style, String)> =
                 text.lines().take(MOST_LINES).map(|line| (diff_style(line), line.to_owned())).collect();
             if lines.is_empty() {
@@ -151,6 +150,7 @@ pub(super) async fn read(
             } else if text.lines().count() > MOST_LINES {
                 lines.push((Style::Wait, format!("… cut here; `regatta diff {id}` shows everything")));
             }
+            lines.extend(diff.notes().into_iter().map(|note| (Style::Wait, note)));
             Ok(lines)
         }
         PageKind::Logs => Ok(Vec::new()),

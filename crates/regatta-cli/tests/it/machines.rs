@@ -153,7 +153,7 @@ fn tasks_are_built_on_the_work_of_another_clone_and_land_at_the_hub() {
     let refused = two.regatta(["lane", "path", "busy"]).exited(4).stderr;
     insta::assert_snapshot!(refused.replace(shown(&one.lanes()), "LANES"), @"
     error: the lane of busy is on another machine: node-1:LANES/busy
-    hint: `regatta diff busy` shows finished work from here
+    hint: `regatta diff busy` shows its work from here
     ");
     until("the branch of the first clone follows", || {
         (one.repo().rev("main") == fleet.at_hub("main")).then_some(())

@@ -62,6 +62,32 @@ impl ByHand {
     }
 }
 
+impl ByHand {
+    /// One line that does the same on another machine. A `~` is the home there.
+    pub fn line_at(&self, host: &str, dir: &str) -> String {
+        let mut line = format!("cd {} &&", shell_word(dir));
+        for (name, value) in &self.env {
+            line.push_str(&format!(" {name}={}", at_home(value)));
+        }
+        for arg in &self.argv {
+            line.push(' ');
+            line.push_str(&shell_word(arg));
+        }
+        // A name is never an option.
+        let end = if host.starts_with('-') { "-- " } else { "" };
+        format!("ssh -t {end}{} {}", shell_word(host), shell_word(&line))
+    }
+}
+
+/// The word with a `~` at its beginning left to the shell.
+fn at_home(value: &str) -> String {
+    match value.strip_prefix("~/") {
+        Some(rest) => format!("\"$HOME\"/{}", shell_word(rest)),
+        None if value == "~" => "\"$HOME\"".to_owned(),
+        None => shell_word(value),
+    }
+}
+
 /// `text` quoted as one word of a POSIX shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
@@ -97,6 +123,18 @@ mod tests {
         assert_eq!(line(AgentKind::Gemini).as_deref(), Some("cd /l/a && gemini --resume S-1"));
         assert_eq!(line(AgentKind::Opencode).as_deref(), Some("cd /l/a && opencode --session S-1"));
         assert_eq!((line(AgentKind::Command), line(AgentKind::Sim)), (None, None));
+    }
+
+    #[test]
+    fn on_another_machine_the_line_is_one_word_of_ssh() {
+        let mut claude = profile(AgentKind::Claude);
+        claude.env.insert("CLAUDE_CONFIG_DIR".into(), "~/my claude".into());
+        let by_hand = by_hand(&claude, "S-1", None, &BTreeMap::new()).unwrap();
+        assert_eq!(
+            by_hand.line_at("big-1", "/l/a"),
+            r#"ssh -t big-1 'cd /l/a && CLAUDE_CONFIG_DIR="$HOME"/'\''my claude'\'' claude --resume S-1'"#
+        );
+        assert!(by_hand.line_at("-oProxyCommand=x", "/l").starts_with("ssh -t -- '-oProxyCommand=x' 'cd"));
     }
 
     #[test]

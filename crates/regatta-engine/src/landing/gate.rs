@@ -13,6 +13,7 @@ use crate::clock;
 use crate::commands::{NO_LIMIT, Ran, Shell};
 use crate::context::Context;
 use crate::git::Oid;
+use crate::session::node_name;
 use crate::worker::Stop;
 
 /// Maximum number of kept gate outputs.
@@ -84,7 +85,7 @@ pub(crate) async fn gate(
         let limit = ctx.settings.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         let ran = shell.run(ctx, setup, limit, stop.clone()).await;
         trouble = says_nothing(&ran.exit);
-        said = failure("lane.setup", setup, candidate, &ran);
+        said = failure(ctx, "lane.setup", setup, candidate, &ran);
         if said.is_none() {
             ctx.setup_done(&lane, &due).await?;
         }
@@ -95,14 +96,14 @@ pub(crate) async fn gate(
         if is_killed(&ran.exit) && stop.borrow().is_none() {
             kills += 1;
             if kills == MOST_KILLS {
-                said = failure("the gate", command, candidate, &ran)
+                said = failure(ctx, "the gate", command, candidate, &ran)
                     .map(|detail| format!("killed {kills} times in a row, out of memory? {detail}"));
             }
             continue;
         }
         kills = 0;
         tries += 1;
-        match failure("the gate", command, candidate, &ran) {
+        match failure(ctx, "the gate", command, candidate, &ran) {
             None => break,
             Some(_) if tries <= land.retries => {}
             failed => said = failed,
@@ -161,7 +162,7 @@ fn forget_output(gates: &Path, passed: Option<&Path>) {
 }
 
 /// The message for a failed command.
-fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<String> {
+fn failure(ctx: &Context, what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<String> {
     if ran.exit.success() {
         return None;
     }
@@ -169,8 +170,10 @@ fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<Stri
     let tail = last.into_iter().rev().collect::<Vec<_>>().join("\n");
     let at = candidate.short();
     let tail = if tail.is_empty() { tail } else { format!(": {tail}") };
+    // Where machines share the store, the reader may be on another one.
+    let node = if ctx.services.store.is_shared() { format!("{}:", node_name()) } else { String::new() };
     Some(format!(
-        "{what} `{command}` {} on {at} (full output: .regatta/gates/{at}){tail}",
+        "{what} `{command}` {} on {at} (full output: {node}.regatta/gates/{at}){tail}",
         ran.exit.predicate()
     ))
 }

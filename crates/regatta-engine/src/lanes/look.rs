@@ -14,12 +14,36 @@ use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
 
+/// What a bounded look at a lane found.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    Diff(Vec<u8>),
+    /// The bytes in uncommitted files; none was read.
+    TooLarge {
+        bytes: u64,
+    },
+}
+
 impl Lanes {
     /// How the lane's files differ from `against` now: committed, staged, unstaged and untracked work together.
     pub fn diff(&self, lane: &Lane, against: &Oid, style: DiffStyle) -> Result<Vec<u8>, GitError> {
+        match self.diff_within(lane, against, style, u64::MAX)? {
+            Looked::Diff(bytes) => Ok(bytes),
+            Looked::TooLarge { .. } => unreachable!("no file is that large"),
+        }
+    }
+
+    /// The same, unless there are more than `most` bytes in uncommitted files.
+    pub(crate) fn diff_within(
+        &self,
+        lane: &Lane,
+        against: &Oid,
+        style: DiffStyle,
+        most: u64,
+    ) -> Result<Looked, GitError> {
         let scratch = self.work.scratch_path("look");
         fs::create_dir_all(scratch.join("objects")).map_err(io("create", &scratch))?;
-        let looked = self.diff_in(lane, against, style, &scratch);
+        let looked = self.diff_in(lane, against, style, most, &scratch);
         self.work.drop_shadow(&scratch.join("files"));
         fs::remove_dir_all(&scratch).ok();
         looked
@@ -30,8 +54,9 @@ impl Lanes {
         lane: &Lane,
         against: &Oid,
         style: DiffStyle,
+        most: u64,
         scratch: &Path,
-    ) -> Result<Vec<u8>, GitError> {
+    ) -> Result<Looked, GitError> {
         let (own, index) = (lane.git_dir.join("index"), scratch.join("index"));
         if copy_index(&own, &index)?.is_none() {
             // Without an index of its own, its HEAD is used.
@@ -46,6 +71,13 @@ impl Lanes {
         let mut there = listed(&["--modified", "--others", "--exclude-standard"])?;
         there.extend(listed(&["--unmerged"])?);
         there.retain(|path| !gone.contains(path) && !is_marker(path) && !is_below(path, &brought_in));
+        let bytes = there.iter().fold(0, |sum: u64, path| {
+            let found = fs::symlink_metadata(lane.path.join(path)).map_or(0, |found| found.len());
+            sum.saturating_add(found)
+        });
+        if bytes > most {
+            return Ok(Looked::TooLarge { bytes });
+        }
         let files = scratch.join("files");
         let left_out = copy_beneath(&lane.path, &files, &there)?;
         there.retain(|path| !left_out.contains(path));
@@ -62,7 +94,8 @@ impl Lanes {
             }
         }
         let tree = oid_line(&self.command(lane, scratch)?.arg("write-tree").bytes()?)?;
-        style.apply(self.command(lane, scratch)?).arg(against).arg(&tree).arg("--").bytes()
+        let diff = style.apply(self.command(lane, scratch)?).arg(against).arg(&tree).arg("--").bytes()?;
+        Ok(Looked::Diff(diff))
     }
 
     /// A command on the lane's files with the copied index; new objects go to the temporary directory.

@@ -11,6 +11,9 @@ use serde::Serialize;
 pub struct DiffDocument {
     /// The commit that the work is compared with.
     pub base: Oid,
+    /// How many bytes of the work are missing here, because a lane on another machine sends a limited amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_bytes: Option<u64>,
     /// The changed files.
     pub files: Vec<String>,
     /// The commit that holds the work, if its lane is gone.
@@ -19,6 +22,9 @@ pub struct DiffDocument {
     pub id: TaskId,
     /// The lane that holds the work.
     pub lane: Option<PathBuf>,
+    /// The node that has the lane, if it is another one. Secrets in the work are masked then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The changes as a patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,

@@ -83,6 +83,9 @@ pub struct AttachDocument {
     pub attempt: u32,
     /// The state's name.
     pub state: StateName,
+    /// The node that has the lane and the conversation, if it is another one: the paths are of that machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Whether an agent is running in the lane, which only one process may work in.
     pub running: bool,
     /// The command line to type.

@@ -18,7 +18,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::counted;
 use regatta_engine::process::{Line, Tail};
-use regatta_engine::remote_logs::{Mirror, NotServed};
+use regatta_engine::remote::{Mirror, NotServed};
 use regatta_engine::session;
 use regatta_store::{Store, TaskRecord};
 
@@ -27,6 +27,7 @@ pub use told::{LogHeading, Told, ToldKind};
 use super::events::each_after;
 use super::tasks::why;
 use crate::changes::StoreChanges;
+use crate::elsewhere::{Kept, not_served};
 use crate::operator::Operator;
 use crate::project::{Project, find_task};
 use crate::refusal::{Refusal, RefusalKind};
@@ -394,7 +395,7 @@ impl Reader<'_> {
             && session::place().is_none_or(|here| here.id != place.id)
         {
             let lane = attempt.as_ref().and_then(|attempt| attempt.lane.clone());
-            let path = self.copied(n, place).await?;
+            let path = self.copied(n, place, attempt.as_ref()).await?;
             return Ok(AttemptLog { attempt: n, kind, lane, path });
         }
         let (lane, recorded) = attempt.map_or((None, None), |attempt| (attempt.lane, attempt.log));
@@ -407,21 +408,30 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// A copy of a log that another machine has: all of it, or growing if it is followed.
-    async fn copied(&mut self, n: u32, place: &Place) -> Result<PathBuf, Refusal> {
+    async fn copied(&mut self, n: u32, place: &Place, attempt: Option<&Attempt>) -> Result<PathBuf, Refusal> {
         if !self.mirrors.contains_key(&n) {
             self.project.make_state_dir()?;
-            let refused = |error| not_served(&self.task, n, place, &error);
-            let state_dir = &self.project.repo.state_dir;
-            let started = Mirror::start(&self.store, place, &self.task, n, state_dir).await;
-            let mut mirror = started.map_err(refused)?;
-            if self.request.follow {
-                mirror.begin().await.map_err(refused)?;
-            } else {
-                mirror.finish().await.map_err(refused)?;
-            }
+            let mirror = match self.mirror(n, place).await {
+                Ok(mirror) => mirror,
+                Err(error) => {
+                    let (store, whose) = (self.store.as_ref(), (&self.task, n));
+                    return Err(not_served(store, Kept::Log, whose, place, attempt, &error).await);
+                }
+            };
             self.mirrors.insert(n, mirror);
         }
         Ok(self.mirrors[&n].path().to_owned())
+    }
+
+    async fn mirror(&self, n: u32, place: &Place) -> Result<Mirror, NotServed> {
+        let state_dir = &self.project.repo.state_dir;
+        let mut mirror = Mirror::start(&self.store, place, &self.task, n, state_dir).await?;
+        if self.request.follow {
+            mirror.begin().await?;
+        } else {
+            mirror.finish().await?;
+        }
+        Ok(mirror)
     }
 
     /// Copies the rest of a log that another machine has.
@@ -435,20 +445,6 @@ impl Reader<'_> {
             ))
             .hinted(format!("`regatta logs {} --attempt {n}` asks for it again", self.task))
         })
-    }
-}
-
-/// Why the log of an attempt that ran elsewhere cannot be shown.
-fn not_served(task: &TaskId, n: u32, place: &Place, error: &NotServed) -> Refusal {
-    let node = &place.node;
-    let refusal = Refusal::not_found(format!("the log of attempt {n} of {task} is on {node}: {error}"));
-    match error {
-        NotServed::NoEngine | NotServed::Silent => refusal.hinted(format!(
-            "`regatta daemon` on {node} answers for it; `regatta logs {task}` on {node} shows it too"
-        )),
-        NotServed::Io { .. } | NotServed::Store(_) => {
-            refusal.hinted("`regatta doctor` checks the store and the disk")
-        }
     }
 }
 

@@ -102,7 +102,7 @@ impl Project {
         let mut warnings = warnings(self, &loaded);
         warnings.extend(missing_programs(self, &loaded.tasks));
         let operator = Operator::of(self, store).await?;
-        enqueue(&operator, &loaded.tasks, request.replace).await?;
+        put(&operator, &loaded.tasks, request.replace).await?;
         Ok(Enqueued { operator, tasks: loaded.tasks, warnings })
     }
 }
@@ -203,7 +203,7 @@ pub async fn dependencies(
 }
 
 /// Adds all of them, or none.
-async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Result<(), Refusal> {
+pub(crate) async fn put(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Result<(), Refusal> {
     let if_present = if replace { IfPresent::Restart } else { IfPresent::Refuse };
     let new = |spec: &TaskSpec| NewTask { spec: spec.clone(), queue: MAIN_QUEUE.to_owned(), if_present };
     let new: Vec<NewTask> = tasks.iter().map(new).collect();
@@ -249,7 +249,8 @@ async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Resu
     }
 }
 
-async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, Refusal> {
+/// Those of the tasks that exist.
+pub(crate) async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, Refusal> {
     let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
     Ok(store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?)
 }
@@ -278,10 +279,9 @@ pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
     })
 }
 
-/// What the daemon will do differently than the files say.
-fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
-    let mut all: Vec<Diagnostic> =
-        project.new_warnings().iter().chain(&loaded.diagnostics).cloned().collect();
+/// The limits of groups that the daemon does not take from the files.
+pub(crate) fn group_warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
+    let mut all = Vec::new();
     for (group, limit) in &loaded.concurrency_limits {
         let kept = project.config.limits.groups.get(group).copied().unwrap_or(1);
         if kept != *limit {
@@ -296,6 +296,14 @@ fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
             );
         }
     }
+    all
+}
+
+/// What the daemon will do differently than the files say.
+fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
+    let mut all: Vec<Diagnostic> =
+        project.new_warnings().iter().chain(&loaded.diagnostics).cloned().collect();
+    all.extend(group_warnings(project, loaded));
     for hook in &loaded.hooks {
         let message = format!("`{}` is called by `regatta run` only, not by the daemon", hook.key());
         let warning = Diagnostic::warning(hook.key(), Pos::NOWHERE, message);

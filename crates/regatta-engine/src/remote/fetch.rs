@@ -1,4 +1,4 @@
-//! The machine that reads the log: copies it into files of its own.
+//! The machine that asks: copies a log into files of its own, or takes an answer as a whole.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -14,16 +14,20 @@ use regatta_store::{DocumentWrite, LOG_PIECE, LOG_REQUEST, RequestId, Store, Sto
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Piece, RENEW, Request, Stream, piece_id};
+use super::{Piece, RENEW, Request, Wanted, piece_id, request_id};
 use crate::clock;
 use crate::files::unique_suffix;
+use crate::persist::for_test;
 
 /// How long to wait for the first answer, and for the rest once all of it was asked for.
-const PATIENCE: Duration = Duration::from_secs(20);
+fn patience() -> Duration {
+    for_test("REGATTA_TEST_PATIENCE_MS").unwrap_or(Duration::from_secs(20))
+}
+
 /// How often pieces are looked for without a wake-up.
 const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
-/// Why a log cannot be had.
+/// Why an answer cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum NotServed {
     /// No engine works in that clone.
@@ -32,6 +36,9 @@ pub enum NotServed {
     /// It does not answer.
     #[error("its engine does not answer")]
     Silent,
+    /// Its answer ended too early, cannot be read, or is longer than any answer.
+    #[error("its engine did not answer completely")]
+    Incomplete,
     /// The copy cannot be written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -75,37 +82,20 @@ impl Mirror {
         attempt: u32,
         state_dir: &Path,
     ) -> Result<Self, NotServed> {
-        let works_there = |node: &regatta_store::NodeInfo| node.place.as_ref() == Some(&place.id);
-        if !store.sessions().await?.iter().any(|info| works_there(&info.node)) {
-            return Err(NotServed::NoEngine);
-        }
+        require_engine(store, place).await?;
         let dir = state_dir.join("elsewhere").join(unique_suffix());
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
         made.map_err(|source| NotServed::Io { path: dir.clone(), source })?;
         let path = dir.join(format!("{attempt}.jsonl"));
         let (finish, finishing) = watch::channel(false);
         let mut mirror = Self { dir, path, finish, streams: Vec::new() };
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let request = Request {
-                task: task.clone(),
-                attempt,
-                stream,
-                taken: 0,
-                reached: 0,
-                finish: false,
-                renewed: 0,
-            };
+        for wanted in [Wanted::Stdout, Wanted::Stderr] {
             let (answers, answered) = watch::channel(false);
-            let copy = Copy {
-                store: store.clone(),
-                id: format!("{}/{}", place.id, RequestId::fresh().0),
-                request,
-                path: stream.path(&mirror.path),
-                file: None,
-                finishing: finishing.clone(),
-                answers,
-            };
-            mirror.streams.push(Copying { task: tokio::spawn(copy.run()), answered });
+            let sink = Sink::File { path: wanted.path(&mirror.path), file: None };
+            let request = Request::new(task, attempt, wanted);
+            let mut copy = Copy::new(store, place, request, sink, finishing.clone(), answers);
+            let task = tokio::spawn(async move { copy.run().await });
+            mirror.streams.push(Copying { task, answered });
         }
         Ok(mirror)
     }
@@ -119,7 +109,7 @@ impl Mirror {
     pub async fn begin(&mut self) -> Result<(), NotServed> {
         for stream in &mut self.streams {
             let answered = stream.answered.wait_for(|answered| *answered);
-            match tokio::time::timeout(PATIENCE, answered).await {
+            match tokio::time::timeout(patience(), answered).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(_)) => return Err(ended(&mut stream.task).await),
                 Err(_) => return Err(NotServed::Silent),
@@ -152,20 +142,95 @@ async fn ended(task: &mut JoinHandle<Result<(), NotServed>>) -> NotServed {
     }
 }
 
+/// Refuses if no engine works in that clone.
+async fn require_engine(store: &Arc<dyn Store>, place: &Place) -> Result<(), NotServed> {
+    let works_there = |node: &regatta_store::NodeInfo| node.place.as_ref() == Some(&place.id);
+    let sessions = store.sessions().await?;
+    sessions.iter().any(|info| works_there(&info.node)).then_some(()).ok_or(NotServed::NoEngine)
+}
+
+/// Takes the whole answer to a request, of at most this many bytes.
+pub(super) async fn ask(
+    store: &Arc<dyn Store>,
+    place: &Place,
+    request: Request,
+    most: usize,
+) -> Result<Vec<u8>, NotServed> {
+    require_engine(store, place).await?;
+    let (_finish, finishing) = watch::channel(true);
+    let sink = Sink::Memory { bytes: Vec::new(), most };
+    let mut copy = Copy::new(store, place, request, sink, finishing, watch::channel(false).0);
+    copy.run().await?;
+    match copy.sink {
+        Sink::Memory { bytes, .. } => Ok(bytes),
+        Sink::File { .. } => Err(NotServed::Incomplete),
+    }
+}
+
+/// Where the pieces go.
+enum Sink {
+    File { path: PathBuf, file: Option<File> },
+    Memory { bytes: Vec<u8>, most: usize },
+}
+
+impl Sink {
+    fn write(&mut self, piece: &Piece) -> Result<(), NotServed> {
+        let bytes = unhex(&piece.data).ok_or(NotServed::Incomplete)?;
+        match self {
+            Sink::File { .. } if !piece.exists => Ok(()),
+            Sink::File { path, file } => {
+                let written = write_at(path, file, &bytes, piece.offset);
+                written.map_err(|source| NotServed::Io { path: path.clone(), source })
+            }
+            Sink::Memory { bytes: all, most } => {
+                let is_next = u64::try_from(all.len()).is_ok_and(|len| len == piece.offset);
+                if !is_next || all.len() + bytes.len() > *most {
+                    return Err(NotServed::Incomplete);
+                }
+                all.extend(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes at the place that the bytes have in the original, so that a hole stays a hole.
+fn write_at(path: &Path, file: &mut Option<File>, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let file = match file {
+        Some(file) => file,
+        None => {
+            let open = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path);
+            file.insert(open?)
+        }
+    };
+    file.write_all_at(bytes, offset)
+}
+
 /// A copy under way.
 struct Copy {
     store: Arc<dyn Store>,
     /// Of the request.
     id: String,
     request: Request,
-    path: PathBuf,
-    file: Option<File>,
+    sink: Sink,
     finishing: watch::Receiver<bool>,
     answers: watch::Sender<bool>,
 }
 
 impl Copy {
-    async fn run(mut self) -> Result<(), NotServed> {
+    fn new(
+        store: &Arc<dyn Store>,
+        place: &Place,
+        request: Request,
+        sink: Sink,
+        finishing: watch::Receiver<bool>,
+        answers: watch::Sender<bool>,
+    ) -> Self {
+        let id = request_id(&place.id, &RequestId::fresh().0);
+        Self { store: store.clone(), id, request, sink, finishing, answers }
+    }
+
+    async fn run(&mut self) -> Result<(), NotServed> {
         let copied = self.copy().await;
         let store = &self.store;
         let gone = store.put_document(&DocumentWrite::deletion(LOG_REQUEST, &self.id), clock::now()).await;
@@ -174,6 +239,7 @@ impl Copy {
 
     async fn copy(&mut self) -> Result<(), NotServed> {
         let mut news = self.store.subscribe_documents().await?;
+        self.request.finish = *self.finishing.borrow();
         self.renew().await?;
         let (mut renewed, mut heard) = (Instant::now(), Instant::now());
         loop {
@@ -193,7 +259,7 @@ impl Copy {
                 renewed = Instant::now();
             }
             let is_awaited = finish || !*self.answers.borrow();
-            if is_awaited && heard.elapsed() >= PATIENCE {
+            if is_awaited && heard.elapsed() >= patience() {
                 return Err(NotServed::Silent);
             }
             if !is_awaited {
@@ -228,7 +294,7 @@ impl Copy {
                 // Two engines have answered in turn, and what one sent is not what the other continues.
                 return Err(NotServed::Silent);
             }
-            self.write(&piece).map_err(|source| NotServed::Io { path: self.path.clone(), source })?;
+            self.sink.write(&piece)?;
             self.store.put_document(&DocumentWrite::deletion(LOG_PIECE, &found.id), clock::now()).await?;
             self.request.taken += 1;
             self.request.reached = piece.reaches();
@@ -238,22 +304,5 @@ impl Copy {
             }
         }
         Ok(false)
-    }
-
-    /// At the place that it has in the original, so that a hole stays a hole.
-    fn write(&mut self, piece: &Piece) -> io::Result<()> {
-        if !piece.exists {
-            return Ok(());
-        }
-        let file = match &self.file {
-            Some(file) => file,
-            None => {
-                let open =
-                    OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&self.path);
-                self.file.insert(open?)
-            }
-        };
-        let bytes = unhex(&piece.data).ok_or(io::ErrorKind::InvalidData)?;
-        file.write_all_at(&bytes, piece.offset)
     }
 }
