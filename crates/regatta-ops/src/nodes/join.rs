@@ -50,7 +50,10 @@ impl JoinRequest {
             let (address, into) = (hub.clone(), directory.clone());
             let cloned =
                 tokio::task::spawn_blocking(move || clone_repository(&address, &into, &GitEnv::inherited()));
-            cloned.await.expect("cloning does not panic")?;
+            cloned.await.expect("cloning does not panic").map_err(|error| {
+                Refusal::from(error)
+                    .hinted("`git ls-remote` with the address of the hub has to work here first")
+            })?;
         }
         let directory = directory.canonicalize().unwrap_or(directory);
         settings.name = self.name.clone().or(settings.name);

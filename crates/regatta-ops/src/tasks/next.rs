@@ -55,6 +55,10 @@ pub fn next(task: &TaskRecord, ran: bool) -> Next {
         TaskState::Pending { .. } => {
             let advice = match task.waiting_on.first() {
                 Some(on) => format!("look at what it waits for: `{}`", Act::Status.command(on)),
+                None if !task.spec.requires.is_empty() => {
+                    "a running node that has what it requires takes it; `regatta node list` shows all nodes"
+                        .into()
+                }
                 None => format!("{} runs it, unless one is already running", heir(task)),
             };
             (&[Act::Status, Act::Cancel], advice)
