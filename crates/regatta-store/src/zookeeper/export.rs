@@ -126,7 +126,7 @@ impl<'a> Lines<'a> {
                 let cells = vec![task.into(), i64::from(n).into(), said.statement.into(), said.stuck.into()];
                 line(Kind::Report, cells)
             }),
-            Kind::Prompt => self.numbered('p', |task, n, node| prompt(task, n, node)),
+            Kind::Prompt => self.numbered('p', prompt),
             Kind::Car => self.cars(),
             Kind::Pass => self.passes(),
             Kind::Account => self.accounts(|profile, agent, account| {

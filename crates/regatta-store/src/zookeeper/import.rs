@@ -496,8 +496,7 @@ impl Import {
             let task: TaskLine<'_> = from_json("a task", &text)?;
             ids.insert(name, task.id);
         }
-        let mut next = last + 1;
-        for line in lines {
+        for (next, line) in (last + 1..).zip(lines) {
             let seq: u64 = fitting(line, "seq")?;
             if seq != next {
                 return Err(StoreError::Invalid(format!(
@@ -505,7 +504,6 @@ impl Import {
                     next - 1
                 )));
             }
-            next += 1;
             let attempt = match line.maybe_int("attempt") {
                 Some(_) => Some(fitting(line, "attempt")?),
                 None => None,

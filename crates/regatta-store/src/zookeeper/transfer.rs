@@ -195,7 +195,7 @@ async fn import_all(link: &Link, lines: &[Line], before: &Mark, after: &Mark) ->
     Ok(())
 }
 
-/// Adds lines of a kind of which so many are there already.
+/// Adds lines of a kind, of which `done` are there already.
 async fn import(
     link: &Link,
     client: &Client,
