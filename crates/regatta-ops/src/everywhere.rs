@@ -310,7 +310,7 @@ fn lands_with_its_chain(task: &TaskBrief, tasks: &[TaskBrief], stuck: &BTreeSet<
     !links.any(|link| stuck.contains(&link.id) && !link.state.is_met())
 }
 
-/// How to go on with tasks that are no longer followed, in a sentence.
+/// How to continue with tasks that are no longer followed, in a sentence.
 pub fn left_behind(report: &Report, plans: &str) -> String {
     let open: Vec<&str> =
         report.tasks.iter().filter(|task| !task.state.is_settled()).map(|task| task.id.as_str()).collect();
