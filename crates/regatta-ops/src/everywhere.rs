@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use regatta_core::diagnostic::{Diagnostic, has_errors};
 use regatta_core::id::TaskId;
+use regatta_core::part::Part;
 use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
@@ -284,6 +285,7 @@ fn can_move(tasks: &[TaskBrief]) -> bool {
             let is_stuck = match &task.state {
                 // The chain continues by itself.
                 TaskState::Blocked { reason: BlockReason::Changes, .. } => false,
+                TaskState::Done { head: Some(_), .. } => !lands_with_its_chain(task, tasks, &stuck),
                 state if state.is_settled() || waits_for_a_word(state) => true,
                 TaskState::Pending { .. } => {
                     !task.waiting_on.is_empty() && task.waiting_on.iter().all(|on| stuck.contains(on))
@@ -300,7 +302,15 @@ fn can_move(tasks: &[TaskBrief]) -> bool {
     }
 }
 
-/// How to go on with tasks that are no longer followed, in a sentence.
+/// Whether a finished build lands by itself: when every link of its chain has passed.
+fn lands_with_its_chain(task: &TaskBrief, tasks: &[TaskBrief], stuck: &BTreeSet<&TaskId>) -> bool {
+    let Some(Part::Builder { links, lands: true }) = &task.part else { return false };
+    let links = links.iter().filter_map(|link| link.task(&task.id));
+    let mut links = links.filter_map(|id| tasks.iter().find(|task| task.id == id));
+    !links.any(|link| stuck.contains(&link.id) && !link.state.is_met())
+}
+
+/// How to continue with tasks that are no longer followed, in a sentence.
 pub fn left_behind(report: &Report, plans: &str) -> String {
     let open: Vec<&str> =
         report.tasks.iter().filter(|task| !task.state.is_settled()).map(|task| task.id.as_str()).collect();

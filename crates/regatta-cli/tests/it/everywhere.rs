@@ -10,6 +10,7 @@ use regatta_testkit::running::Running;
 use regatta_testkit::world::{World, task, text};
 
 use super::REGATTA;
+use super::plan::Scene;
 
 /// A clone with a hub, on the store of a project.
 fn node(project: &str, name: &str, hub: Option<&World>) -> World {
@@ -218,5 +219,40 @@ fn options_for_agents_of_this_machine_are_refused() {
     let daemon = world.daemon();
     follow(&world, &plan, &["--keep-going", "--quiet"]).wait().exited(0);
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\n"));
+    stop(daemon);
+}
+
+#[test]
+fn a_chain_is_followed_until_its_build_has_landed() {
+    let scene = Scene::new("");
+    scene.answers("a.review", "{\"verdict\":\"approve\",\"summary\":\"It holds.\"}");
+    scene.answers(
+        "a.review.1",
+        "{\"verdict\":\"request-changes\",\"summary\":\"No.\",\"findings\":[\"a.txt:1: more\"]}",
+    );
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let chained = task("a", "agent: claude\nchain: [review]", "Greet people politely.");
+    follow(world, &world.plan_with("", &chained), &[]).wait().exited(0);
+    assert_eq!((state(world, "a"), state(world, "a.review")), ("landed".into(), "done".into()));
+    assert_eq!(world.attempts("a").0, 2, "it was sent back once");
+    stop(daemon);
+}
+
+#[test]
+fn a_store_that_is_away_for_a_moment_is_waited_for() {
+    let server = Server::start();
+    let mut world = World::without_sandbox(REGATTA);
+    world.env("REGATTA_STORE", server.url("away"));
+    let daemon = world.daemon();
+    let barrier = world.barrier("work");
+    let plan = world.plan(&task("long", "", &format!("{}\necho done >done.txt", barrier.script())));
+    let mut following = follow(&world, &plan, &[]);
+    barrier.arrived();
+    following.wait_line("started");
+    server.kill_and_restart();
+    barrier.open();
+    following.wait().exited(0);
+    assert_eq!(world.landed("done.txt").as_deref(), Some("done\n"));
     stop(daemon);
 }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -14,36 +15,54 @@ use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
 
+/// How much of a lane is read at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LookLimits {
+    /// Bytes in uncommitted files; with more, none is read.
+    pub(crate) uncommitted: u64,
+    /// Bytes of the difference.
+    pub(crate) diff: u64,
+}
+
 /// What a bounded look at a lane found.
 #[derive(Debug)]
 pub(crate) enum Looked {
-    Diff(Vec<u8>),
+    /// The difference, and how many bytes of it were left out at its end.
+    Diff { bytes: Vec<u8>, left_out: u64 },
     /// The bytes in uncommitted files; none was read.
-    TooLarge {
-        bytes: u64,
-    },
+    TooLarge { bytes: u64 },
 }
 
 impl Lanes {
     /// How the lane's files differ from `against` now: committed, staged, unstaged and untracked work together.
     pub fn diff(&self, lane: &Lane, against: &Oid, style: DiffStyle) -> Result<Vec<u8>, GitError> {
-        match self.diff_within(lane, against, style, u64::MAX)? {
-            Looked::Diff(bytes) => Ok(bytes),
-            Looked::TooLarge { .. } => unreachable!("no file is that large"),
+        match self.look(lane, against, style, None)? {
+            Looked::Diff { bytes, .. } => Ok(bytes),
+            Looked::TooLarge { .. } => unreachable!("without a limit nothing is too large"),
         }
     }
 
-    /// The same, unless there are more than `most` bytes in uncommitted files.
+    /// The same within limits.
     pub(crate) fn diff_within(
         &self,
         lane: &Lane,
         against: &Oid,
         style: DiffStyle,
-        most: u64,
+        limits: LookLimits,
+    ) -> Result<Looked, GitError> {
+        self.look(lane, against, style, Some(limits))
+    }
+
+    fn look(
+        &self,
+        lane: &Lane,
+        against: &Oid,
+        style: DiffStyle,
+        limits: Option<LookLimits>,
     ) -> Result<Looked, GitError> {
         let scratch = self.work.scratch_path("look");
         fs::create_dir_all(scratch.join("objects")).map_err(io("create", &scratch))?;
-        let looked = self.diff_in(lane, against, style, most, &scratch);
+        let looked = self.diff_in(lane, against, style, limits, &scratch);
         self.work.drop_shadow(&scratch.join("files"));
         fs::remove_dir_all(&scratch).ok();
         looked
@@ -54,7 +73,7 @@ impl Lanes {
         lane: &Lane,
         against: &Oid,
         style: DiffStyle,
-        most: u64,
+        limits: Option<LookLimits>,
         scratch: &Path,
     ) -> Result<Looked, GitError> {
         let (own, index) = (lane.git_dir.join("index"), scratch.join("index"));
@@ -71,12 +90,14 @@ impl Lanes {
         let mut there = listed(&["--modified", "--others", "--exclude-standard"])?;
         there.extend(listed(&["--unmerged"])?);
         there.retain(|path| !gone.contains(path) && !is_marker(path) && !is_below(path, &brought_in));
-        let bytes = there.iter().fold(0, |sum: u64, path| {
-            let found = fs::symlink_metadata(lane.path.join(path)).map_or(0, |found| found.len());
-            sum.saturating_add(found)
-        });
-        if bytes > most {
-            return Ok(Looked::TooLarge { bytes });
+        if let Some(limits) = limits {
+            let bytes = there.iter().fold(0, |sum: u64, path| {
+                let found = fs::symlink_metadata(lane.path.join(path)).map_or(0, |found| found.len());
+                sum.saturating_add(found)
+            });
+            if bytes > limits.uncommitted {
+                return Ok(Looked::TooLarge { bytes });
+            }
         }
         let files = scratch.join("files");
         let left_out = copy_beneath(&lane.path, &files, &there)?;
@@ -94,8 +115,19 @@ impl Lanes {
             }
         }
         let tree = oid_line(&self.command(lane, scratch)?.arg("write-tree").bytes()?)?;
-        let diff = style.apply(self.command(lane, scratch)?).arg(against).arg(&tree).arg("--").bytes()?;
-        Ok(Looked::Diff(diff))
+        let command = style.apply(self.command(lane, scratch)?).arg(against).arg(&tree).arg("--");
+        let Some(limits) = limits else {
+            return Ok(Looked::Diff { bytes: command.bytes()?, left_out: 0 });
+        };
+        // However long it is, only the beginning is read into memory.
+        let output = scratch.join("output");
+        command.into_file(&output).bytes()?;
+        let file = File::open(&output).map_err(io("open", &output))?;
+        let len = file.metadata().map_err(io("read", &output))?.len();
+        let mut bytes = Vec::new();
+        file.take(limits.diff).read_to_end(&mut bytes).map_err(io("read", &output))?;
+        let left_out = len.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        Ok(Looked::Diff { bytes, left_out })
     }
 
     /// A command on the lane's files with the copied index; new objects go to the temporary directory.

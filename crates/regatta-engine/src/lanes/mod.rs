@@ -56,7 +56,7 @@ pub use commit::{CommitOutcome, CommitRequest, Committed};
 pub use commit_hooks::{HookCall, HookResult, Hooks};
 pub use gate::Leased;
 pub use index::Restored;
-pub(crate) use look::Looked;
+pub(crate) use look::{LookLimits, Looked};
 pub use pool::{PoolOptions, PooledLane};
 pub use prepare::Fresh;
 pub use record::has_lane;

@@ -15,7 +15,7 @@ use super::{Request, Wanted};
 use crate::context::{Context, config_secrets};
 use crate::git::{DiffStyle, GitError, Oid};
 use crate::hub::names;
-use crate::lanes::{Lane, Looked};
+use crate::lanes::{Lane, LookLimits, Looked};
 use crate::redact::Redactor;
 use crate::session;
 use crate::travel::last_with_lane;
@@ -215,17 +215,21 @@ fn compared(
         Some(_) => return Ok((Heading::UnknownCommit, Vec::new())),
     };
     let (mut cut, mut masked) = (0, false);
-    let mut part =
-        |style: DiffStyle, most: usize| match lanes.diff_within(lane, &base, style, MOST_UNCOMMITTED)? {
-            Looked::TooLarge { bytes } => Ok::<_, GitError>(Err(bytes)),
-            Looked::Diff(bytes) => {
-                let shown = masked_bytes(redactor, &bytes);
-                masked |= shown != bytes;
-                let end = cut_at(&shown, most, if style == DiffStyle::NamesZ { 0 } else { b'\n' });
-                cut += u64::try_from(shown.len() - end).unwrap_or(u64::MAX);
-                Ok(Ok(shown[..end].to_vec()))
+    let mut part = |style: DiffStyle, most: usize| -> Result<Result<Vec<u8>, u64>, GitError> {
+        // What is masked may become shorter.
+        let diff = u64::try_from(2 * most).unwrap_or(u64::MAX);
+        let limits = LookLimits { uncommitted: MOST_UNCOMMITTED, diff };
+        match lanes.diff_within(lane, &base, style, limits)? {
+            Looked::TooLarge { bytes } => Ok(Err(bytes)),
+            Looked::Diff { bytes, left_out } => {
+                let end = if style == DiffStyle::NamesZ { 0 } else { b'\n' };
+                let part = Part::of(redactor, &bytes, left_out, most, end);
+                masked |= part.is_masked;
+                cut += part.cut;
+                Ok(Ok(part.bytes))
             }
-        };
+        }
+    };
     let mut body = match part(wanted.style.into(), MOST_TEXT)? {
         Ok(text) => text,
         Err(bytes) => return Ok((Heading::TooLarge { bytes }, Vec::new())),
@@ -254,24 +258,49 @@ fn has(ctx: &Context, commit: &Oid) -> Result<bool, GitError> {
     work.has_commit(commit)
 }
 
-fn masked_bytes(redactor: &Redactor, bytes: &[u8]) -> Vec<u8> {
-    let mut stream = redactor.stream();
-    let mut shown = stream.push(bytes);
-    shown.extend(stream.finish());
-    shown
+/// A part of an answer.
+struct Part {
+    bytes: Vec<u8>,
+    /// How many bytes are missing at its end.
+    cut: u64,
+    is_masked: bool,
 }
 
-/// Where to cut after at most `most` bytes: behind the last `end` of a part, or else between two characters.
-fn cut_at(bytes: &[u8], most: usize, end: u8) -> usize {
-    if bytes.len() <= most {
-        return bytes.len();
+impl Part {
+    /// At most `most` of these bytes, masked. `left_out` more follow them; a part ends with `end`.
+    fn of(redactor: &Redactor, bytes: &[u8], left_out: u64, most: usize, end: u8) -> Self {
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let mut stream = redactor.stream();
+        let mut shown = stream.push(bytes);
+        // What is held back may be the beginning of a secret, whose end was left out.
+        if left_out == 0 {
+            shown.extend(stream.finish());
+        }
+        let is_masked = !bytes.starts_with(&shown);
+        let all = if is_masked { count(shown.len()) } else { count(bytes.len()) } + left_out;
+        if left_out > 0 || shown.len() > most {
+            shown.truncate(cut_at(&shown[..shown.len().min(most)], end));
+        }
+        Self { cut: all - count(shown.len()), bytes: shown, is_masked }
     }
-    if let Some(last) = bytes[..most].iter().rposition(|byte| *byte == end) {
+}
+
+/// Where to cut: behind the last `end`, or else behind the last whole character.
+fn cut_at(bytes: &[u8], end: u8) -> usize {
+    if let Some(last) = bytes.iter().rposition(|byte| *byte == end) {
         return last + 1;
     }
-    // Bytes that continue a character: at most three.
-    let begins = |at: &usize| bytes[*at] & 0b1100_0000 != 0b1000_0000;
-    (most.saturating_sub(3)..=most).rev().find(begins).unwrap_or(most)
+    for (back, byte) in bytes.iter().rev().take(4).enumerate().map(|(n, byte)| (n + 1, byte)) {
+        let needed = match byte {
+            0..0x80 => 1,
+            0x80..0xc0 => continue,
+            0xc0..0xe0 => 2,
+            0xe0..0xf0 => 3,
+            0xf0.. => 4,
+        };
+        return if needed > back { bytes.len() - back } else { bytes.len() };
+    }
+    bytes.len()
 }
 
 #[cfg(test)]
@@ -284,12 +313,30 @@ mod tests {
 
     #[test]
     fn a_cut_is_between_lines_or_else_between_characters() {
-        assert_eq!(cut_at(b"ab\ncd\n", 6, b'\n'), 6);
-        assert_eq!(cut_at(b"ab\ncd\n", 5, b'\n'), 3);
-        assert_eq!(cut_at("aäää".as_bytes(), 4, b'\n'), 3);
-        assert_eq!(cut_at("a😀😀".as_bytes(), 8, b'\n'), 5);
-        assert_eq!(cut_at(&[0x80; 20], 10, b'\n'), 10, "no text at all");
-        assert_eq!(cut_at(b"a\0b\0c", 4, 0), 4);
+        assert_eq!(cut_at(b"ab\ncd", b'\n'), 3);
+        assert_eq!(cut_at(&"aäää".as_bytes()[..4], b'\n'), 3);
+        assert_eq!(cut_at(&"aäää".as_bytes()[..5], b'\n'), 5);
+        assert_eq!(cut_at(&"a😀😀".as_bytes()[..8], b'\n'), 5);
+        assert_eq!(cut_at(&[0x80; 20], b'\n'), 20, "no text at all");
+        assert_eq!(cut_at(b"a\0b\0c", 0), 4);
+        assert_eq!(cut_at(b"", 0), 0);
+    }
+
+    #[test]
+    fn a_part_is_masked_and_says_how_much_is_missing() {
+        let redactor = Redactor::new([("API_TOKEN", "sesame-open-1234")]);
+        let of = |text: &str, left_out: u64, most: usize| {
+            let part = Part::of(&redactor, text.as_bytes(), left_out, most, b'\n');
+            (String::from_utf8(part.bytes).unwrap(), part.cut, part.is_masked)
+        };
+        assert_eq!(of("a\nb\n", 0, 10), ("a\nb\n".to_owned(), 0, false));
+        assert_eq!(of("a\nb\n", 0, 3), ("a\n".to_owned(), 2, false));
+        assert_eq!(of("a\nb\n", 7, 10), ("a\nb\n".to_owned(), 7, false));
+        assert_eq!(of("a\nb", 7, 10), ("a\n".to_owned(), 8, false));
+        let masked = of("a sesame-open-1234\n", 0, 100);
+        assert_eq!(masked, ("a [redacted:API_TOKEN]\n".to_owned(), 0, true));
+        // Half a secret at the end of what was read is not sent.
+        assert_eq!(of("a sesame-op", 5, 100), ("a ".to_owned(), 14, false));
     }
 
     #[test]
