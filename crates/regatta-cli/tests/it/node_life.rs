@@ -367,7 +367,10 @@ fn fails_on(world: &World, id: &str) {
 
 #[test]
 fn a_lane_on_another_node_is_waited_for_as_long_as_affinity_says() {
-    let (a, b) = (node("patience", "name: a\n"), node("patience", "name: b\naffinity: 3s\n"));
+    // It is not lost while this lasts.
+    let lease = "lease: 30m\n";
+    let a = node("patience", &format!("name: a\n{lease}"));
+    let b = node("patience", &format!("name: b\n{lease}affinity: 3s\n"));
     let one = up(&a, "a");
     fails_on(&a, "t");
     // It looks free, and takes nothing.
