@@ -145,6 +145,7 @@ fn a_task_that_no_node_can_serve_is_reported_once_until_one_could() {
     t cannot start: it requires gpu, which no running node has
     t cannot start: it requires gpu, which no running node has
     first cannot start: it requires gpu, node:big, which no running node has
+    first can start on big
     t can start on big
     t cannot start: it requires gpu, which no running node has
     t can start on big
@@ -161,6 +162,36 @@ fn a_task_that_no_node_can_serve_is_reported_once_until_one_could() {
     stop(three);
     stop(one);
     stop(two);
+}
+
+#[test]
+fn many_tasks_that_no_node_can_serve_are_each_reported_once_also_on_one_machine() {
+    const TASKS: usize = 40;
+    let world = World::new(super::REGATTA);
+    let tasks: Vec<String> = (0..TASKS).map(|n| format!("t{n:02}")).collect();
+    let plan: String = tasks
+        .iter()
+        .map(|id| {
+            format!("  - id: {id}\n    agent: sh\n    requires: [tpu]\n    prompt: echo x > {id}.txt\n")
+        })
+        .collect();
+    let reported = || {
+        let found = world.regatta(["events", "--json"]).exited(0).json_lines();
+        let found = found.iter().filter(|event| event["kind"] == "unserved");
+        let mut found: Vec<String> = found.map(|event| text(&event["task"]).to_owned()).collect();
+        found.sort();
+        found
+    };
+    let daemon = world.daemon();
+    world.enqueue(&world.plan(&plan));
+    until("all are reported", || (reported().len() >= TASKS).then_some(()));
+    stop(daemon);
+    let daemon = world.daemon();
+    world.regatta(["cancel", "t00"]).exited(0);
+    world.enqueue(&world.plan("  - id: last\n    agent: sh\n    prompt: echo x > x.txt\n"));
+    world.wait_state("last", "done");
+    assert_eq!(reported(), tasks);
+    stop(daemon);
 }
 
 /// The columns of `node list` for a node.
