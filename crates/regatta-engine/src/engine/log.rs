@@ -78,12 +78,12 @@ impl Engine {
             self.chains.heard(event);
         }
         let Some(task) = &event.task else { return };
+        self.nodes.heard(task, &event.body);
         let is_live = self.workers.live().contains_key(task);
         if is_live && matches!(event.body, EventBody::PromptQueued { .. }) {
             self.ctx.memory.has_follow_up(task);
         }
         match &event.body {
-            EventBody::Claimed { .. } | EventBody::Servable { .. } => self.nodes.can_serve(task),
             // The chain continues by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => {
                 self.reservations.remove(task);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::event::EventBody;
-use regatta_core::hex::hex;
 use regatta_core::id::TaskId;
 use regatta_core::node::{
     EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, Requirement, listed, requirements,
@@ -14,7 +13,6 @@ use regatta_core::spec::TaskSpec;
 use regatta_core::time::Timestamp;
 use regatta_store::{DocumentWrite, NODE_DRAIN, Ready, RequestId, StoreError};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::timers::{LONGEST_SLEEP, TICK};
@@ -28,8 +26,10 @@ use crate::session;
 use crate::travel;
 use crate::worker::Stop;
 
-/// Number of events of a task read from the store at once.
-const EVENTS_AT_ONCE: usize = 512;
+/// The kind of the documents that say which tasks no running node can serve, by task.
+const UNSERVED: &str = "unserved";
+/// The most such tasks that are reported in one check of ready tasks.
+const MOST_REPORTS: usize = 32;
 
 /// The engine's view of its node and of the others.
 pub(super) struct Nodes {
@@ -49,8 +49,7 @@ pub(super) struct Nodes {
     found: BTreeSet<(TaskId, u32)>,
     /// When the first of them stops waiting.
     next: Option<Instant>,
-    /// Tasks that no running node can serve, as the event log says.
-    unserved: BTreeMap<TaskId, Unserved>,
+    unserved: UnservedTasks,
 }
 
 /// When a drain stops what still runs.
@@ -61,18 +60,39 @@ struct DrainEnd {
     until: Timestamp,
 }
 
-/// What the log says about a task that no running node can serve.
-struct Unserved {
-    requires: Vec<Requirement>,
-    /// The last event before it that shows that a node could; zero for none.
-    after: u64,
+/// Tasks that no running node can serve, as documents say: all engines report each of them once.
+#[derive(Default)]
+struct UnservedTasks {
+    tasks: BTreeMap<TaskId, Unserved>,
+    /// The documents were read, and none has changed since, as far as the log says.
+    are_known: bool,
+    /// How many more are reported in this check.
+    reports_left: usize,
 }
 
-impl Unserved {
-    /// An id for a request about it that all engines have in common.
-    fn request(&self, kind: &str, task: &TaskId) -> RequestId {
-        let shape = hex(&Sha256::digest(listed(&self.requires))[..8]);
-        RequestId(format!("{kind}:{task}:{}:{shape}", self.after))
+/// A report that no running node can serve a task.
+struct Unserved {
+    report: Report,
+    version: u64,
+    /// Which of its reports this engine has seen to be in the log.
+    in_log: BTreeSet<usize>,
+    /// A node has claimed the task since.
+    is_over: bool,
+}
+
+/// The document of a task that no running node can serve.
+#[derive(Clone, Serialize, Deserialize)]
+struct Report {
+    /// Unlike that of any other.
+    id: String,
+    /// What it required when that was reported: each once.
+    requires: Vec<Vec<Requirement>>,
+}
+
+impl Report {
+    /// The id of a request about it, which all engines have in common.
+    fn request(&self, kind: &str) -> RequestId {
+        RequestId(format!("{kind}-{}", self.id))
     }
 }
 
@@ -98,13 +118,21 @@ impl Nodes {
             waits: BTreeMap::new(),
             found: BTreeSet::new(),
             next: None,
-            unserved: BTreeMap::new(),
+            unserved: UnservedTasks::default(),
         }
     }
 
-    /// The log says that a node can serve this task, or did.
-    pub(super) fn can_serve(&mut self, task: &TaskId) {
-        self.unserved.remove(task);
+    /// Takes in what the log says about a task that no node could serve.
+    pub(super) fn heard(&mut self, task: &TaskId, body: &EventBody) {
+        match body {
+            EventBody::Unserved { .. } | EventBody::Servable { .. } => self.unserved.are_known = false,
+            EventBody::Claimed { .. } | EventBody::Cancelled { .. } => {
+                if let Some(known) = self.unserved.tasks.get_mut(task) {
+                    known.is_over = true;
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Waits until an order or another node changes.
@@ -265,6 +293,7 @@ impl Engine {
         let own = self.ctx.memory.fleet.own.borrow().clone();
         let order = self.nodes.order();
         let mut found = BTreeMap::new();
+        self.read_reports().await?;
         for Ready { spec, .. } in page {
             let requires = if is_shared { requirements(spec) } else { spec.requires.clone() };
             let lacks = own.lacks(&order, &requires);
@@ -294,51 +323,104 @@ impl Engine {
         Ok(found)
     }
 
-    /// Records that no running node can serve a task, unless the log says so already.
+    /// Reads which tasks were reported, if that may have changed, and forgets those that are over.
+    async fn read_reports(&mut self) -> Result<(), EngineError> {
+        let over: Vec<(TaskId, Unserved)> =
+            self.nodes.unserved.tasks.extract_if(.., |_, known| known.is_over).collect();
+        for (task, known) in over {
+            self.forget_report(&task, known.version).await?;
+        }
+        let store = &self.ctx.services.store;
+        let known = &mut self.nodes.unserved;
+        if known.are_known {
+            return Ok(());
+        }
+        let mut before = std::mem::take(&mut known.tasks);
+        for found in until_answered(|| store.documents(UNSERVED, "")).await? {
+            let (Ok(task), Ok(report)) =
+                (TaskId::parse(&found.id), serde_json::from_str::<Report>(&found.body))
+            else {
+                continue;
+            };
+            let before = before.remove(&task).filter(|before| before.report.id == report.id);
+            let in_log = before.map(|before| before.in_log).unwrap_or_default();
+            let version = found.version;
+            known.tasks.insert(task, Unserved { report, version, in_log, is_over: false });
+        }
+        known.are_known = true;
+        Ok(())
+    }
+
+    /// Reports that no running node can serve a task: once for what it requires, until a node can.
     async fn report_unserved(
         &mut self,
         task: &TaskId,
         requires: Vec<Requirement>,
         why: &str,
     ) -> Result<(), EngineError> {
-        if self.nodes.unserved.get(task).is_some_and(|known| known.requires == requires) {
+        let known = &mut self.nodes.unserved;
+        let found = known.tasks.get(task);
+        let place = found.and_then(|found| found.report.requires.iter().position(|set| *set == requires));
+        if let (Some(found), Some(place)) = (found, place)
+            && found.in_log.contains(&place)
+        {
             return Ok(());
         }
-        let store = self.ctx.services.store.clone();
-        let (mut known, mut after, mut read) = (None, 0, 0);
-        loop {
-            let events = until_answered(|| store.events(read, Some(task), EVENTS_AT_ONCE)).await?;
-            for event in &events {
-                read = event.seq;
-                match &event.body {
-                    EventBody::Unserved { requires, .. } => known = Some(requires.clone()),
-                    EventBody::Claimed { .. } | EventBody::Servable { .. } => (known, after) = (None, read),
-                    _ => {}
+        if known.reports_left == 0 {
+            // The rest a little later: tasks that can start wait for this check.
+            let soon = Instant::now() + LONGEST_SLEEP;
+            self.nodes.next = Some(self.nodes.next.map_or(soon, |next| next.min(soon)));
+            return Ok(());
+        }
+        known.reports_left -= 1;
+        let (store, at) = (&self.ctx.services.store, clock::now());
+        let mut unserved = known.tasks.remove(task).unwrap_or_else(|| Unserved {
+            report: Report { id: RequestId::fresh().0, requires: Vec::new() },
+            version: 0,
+            in_log: BTreeSet::new(),
+            is_over: false,
+        });
+        let place = place.unwrap_or(unserved.report.requires.len());
+        if place == unserved.report.requires.len() {
+            unserved.report.requires.push(requires.clone());
+            let body = serde_json::to_string(&unserved.report).unwrap_or_default();
+            let write = DocumentWrite::new(UNSERVED, task.as_str(), body).at_version(unserved.version);
+            match until_answered(|| store.put_document(&write, at)).await {
+                Ok(version) => unserved.version = version,
+                // Another engine was faster.
+                Err(StoreError::Conflict(_)) => {
+                    known.are_known = false;
+                    return Ok(());
                 }
-            }
-            if events.len() < EVENTS_AT_ONCE {
-                break;
+                Err(error) => return Err(error.into()),
             }
         }
-        let is_known = known.as_ref() == Some(&requires);
-        let unserved = Unserved { requires, after };
-        if !is_known {
-            let request = unserved.request("unserved", task);
-            let body = EventBody::Unserved { requires: unserved.requires.clone(), why: why.to_owned() };
-            let at = clock::now();
-            until_answered(|| store.append(Some(task), None, &body, &request, at)).await?;
-        }
-        self.nodes.unserved.insert(task.clone(), unserved);
+        let request = unserved.report.request(&format!("unserved-{place}"));
+        let body = EventBody::Unserved { requires, why: why.to_owned() };
+        until_answered(|| store.append(Some(task), None, &body, &request, at)).await?;
+        unserved.in_log.insert(place);
+        known.tasks.insert(task.clone(), unserved);
         Ok(())
     }
 
-    /// Records that a node can serve a task, if the log says that none could.
+    /// Records that a node can serve a task, if it was reported that none could.
     async fn report_servable(&mut self, task: &TaskId, node: &str) -> Result<(), EngineError> {
-        let Some(unserved) = self.nodes.unserved.remove(task) else { return Ok(()) };
-        let request = unserved.request("servable", task);
-        let body = EventBody::Servable { node: node.to_owned() };
+        let Some(known) = self.nodes.unserved.tasks.remove(task) else { return Ok(()) };
         let (store, at) = (&self.ctx.services.store, clock::now());
-        Ok(until_answered(|| store.append(Some(task), None, &body, &request, at)).await?)
+        let (body, request) =
+            (EventBody::Servable { node: node.to_owned() }, known.report.request("servable"));
+        until_answered(|| store.append(Some(task), None, &body, &request, at)).await?;
+        self.forget_report(task, known.version).await
+    }
+
+    /// Removes a report, unless there is a newer one.
+    async fn forget_report(&self, task: &TaskId, version: u64) -> Result<(), EngineError> {
+        let (store, at) = (&self.ctx.services.store, clock::now());
+        let gone = DocumentWrite::deletion(UNSERVED, task.as_str()).at_version(version);
+        match until_answered(|| store.put_document(&gone, at)).await {
+            Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The other nodes; read once per check of ready tasks.
@@ -410,6 +492,7 @@ impl Engine {
     pub(super) fn begin_with_nodes(&mut self) {
         self.nodes.next = None;
         self.nodes.found.clear();
+        self.nodes.unserved.reports_left = MOST_REPORTS;
     }
 
     /// A check has seen all ready tasks: what it has not found is claimed, or over.

@@ -171,7 +171,7 @@ pub async fn a_node_joins_with_its_first_engine_and_is_lost_with_its_last(fixtur
     run.claim("z").await;
     judge.expire(&run, None).await;
     assert_eq!(of_nodes(&store).await.len(), 2, "another engine of that node is there");
-    // An heir goes on with what it held.
+    // An heir continues what it held.
     let heir = engine(&store, "a").await;
     heir.expire(&daemon, Some(&heir.session)).await;
     assert_eq!(of_nodes(&store).await.len(), 2);

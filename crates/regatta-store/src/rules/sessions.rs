@@ -159,7 +159,7 @@ fn joined(draft: &mut Draft<'_>, session: &SessionId, node: &NodeInfo) -> Rule<(
     put_engines(draft, key, &open)
 }
 
-/// The node of a session that this plan ends may be lost with it, if nobody goes on with what it held.
+/// The node of a session that this plan ends may be lost with it, if nobody continues what it held.
 fn left(draft: &mut Draft<'_>, node: &NodeInfo, how: End, released: usize) -> Rule<()> {
     let Some(key) = engines_of(node) else { return Ok(()) };
     let open = open_engines(draft, &key)?;
