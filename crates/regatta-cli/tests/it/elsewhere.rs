@@ -449,3 +449,17 @@ echo '{"type":"turn.completed","usage":{}}'"#;
     }
     stop(daemon);
 }
+
+#[test]
+fn the_output_of_a_gate_names_the_node_that_has_it() {
+    let pair = Pair::new("gate");
+    pair.one.config("land: { test_command: \"test ! -e bad.txt || { echo broken; exit 1; }\" }\n");
+    let hub = pair.one.outside("hub.git").display().to_string();
+    pair.one.repo().git(["push", "--quiet", &hub, "main"]);
+    let daemon = pair.one.daemon();
+    pair.one.enqueue(&pair.one.plan(&task("bad", "auto_land: true", "echo bad >bad.txt")));
+    until("its gate has failed", || (pair.state("bad") == "blocked").then_some(()));
+    let status = pair.two.regatta(["status", "bad", "--json"]).exited(0).json();
+    insta::assert_snapshot!(regatta_testkit::shown::shown(text(&status["reason"])), @"tests: the gate `test ! -e bad.txt || { echo broken; exit 1; }` ended with exit 1 on HASH (full output: big-1:.regatta/gates/HASH): broken");
+    stop(daemon);
+}
