@@ -101,14 +101,16 @@ fn ancestors() -> impl Iterator<Item = u32> {
     std::iter::successors(parent(&std::process::id()), parent).take(MOST_ANCESTORS)
 }
 
-/// The run directory of a shim; `None` for any other process.
+/// The run directory of a shim, or of a process that confines an agent for it: from inside a sandbox the shim cannot be
+/// seen. `None` for any other process.
 fn shim_of(pid: u32) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut args = line.split(|byte| *byte == 0);
-    if args.nth(1)? != b"shim" {
+    if !matches!(args.nth(1)?, b"shim" | b"confine") {
         return None;
     }
-    let value = args.skip_while(|arg| *arg != b"--run-dir").nth(1)?;
+    let mut options = args.take_while(|arg| *arg != b"--");
+    let value = options.find(|arg| *arg == b"--run-dir").and_then(|_| options.next())?;
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(value)))
 }

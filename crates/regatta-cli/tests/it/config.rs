@@ -34,7 +34,7 @@ fn every_value_is_shown_with_its_origin() {
     store                          default  "sqlite"
     hub                            default  null
     hub_checkpoint                 default  "5m"
-    hub_patience                   default  "10m"
+    hub_patience                   default  "none"
     lanes_root                     default  "../{repo}.lanes"
     max_workers                    default  4
     agents.claude                  default  {"args":[],"argv":[],"env":{},"escalation":null,"exe":null,"follow_ups":false,"kind":"claude","labels":null,"mcp":{},"model":null,"permissions":{"allow":null,"deny":[]},"sandbox":null}

@@ -473,8 +473,8 @@ fn an_agent_may_not_order_nodes_nor_touch_the_hub_and_the_store() {
         assert_eq!(lines.len(), commands.len() + 1, "{said}");
         assert!(lines.iter().all(|line| line.starts_with("6 ")), "{said}");
         assert!(lines[..commands.len()].iter().all(|line| line.contains(refusal)), "{said}");
-        // Without its variables it is recognised by its ancestors, or has no way to the store.
-        assert!(lines[commands.len()].contains(refusal) || sandbox.is_empty(), "{said}");
+        // Without its variables it is recognised by its ancestors.
+        assert!(lines[commands.len()].contains("an agent may not do this"), "{said}");
         assert_eq!((state_of(&world, "n1"), order_of(&world)), ("up".to_owned(), Value::Null));
         stop(daemon);
     }

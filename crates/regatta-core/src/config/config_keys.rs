@@ -26,7 +26,7 @@ pub static CONFIG_KEYS: &[Key] = &[
     .example("origin")
     .env("REGATTA_HUB"),
     Key::new("hub_checkpoint", Kind::Duration, "5m", "How often the unfinished work of running agents is saved at the hub, if it changed. `none` saves nothing before an attempt ends."),
-    Key::new("hub_patience", Kind::Duration, "10m", "How long finished work waits for a hub that cannot be reached, before its task is parked. `none` waits without a limit."),
+    Key::new("hub_patience", Kind::Duration, "none", "How long finished work waits for a hub that cannot be reached. After that its task is parked, and its agent starts again later."),
     Key::new(
         "lanes_root",
         Kind::Text,

@@ -475,7 +475,7 @@ impl Default for Config {
             store: "sqlite".into(),
             hub: None,
             hub_checkpoint: Some(Duration::from_secs(5 * 60)),
-            hub_patience: Some(Duration::from_secs(10 * 60)),
+            hub_patience: None,
             lanes_root: "../{repo}.lanes".into(),
             max_workers: 4,
             agents: Agent::built_in(),

@@ -27,6 +27,8 @@ use crate::shim::handover::in_memory;
 pub(crate) struct Program<'a> {
     pub(crate) argv: &'a [OsString],
     pub(crate) cwd: &'a Path,
+    /// Shown on its command line: by it Regatta recognises what an agent started.
+    pub(crate) run_dir: &'a Path,
     /// What its environment has that the shim's does not, and without a value what it has not.
     pub(crate) env: Vec<(&'static str, Option<OsString>)>,
     pub(crate) stdin: OwnedFd,
@@ -129,7 +131,8 @@ impl Child<'_> {
             }
         };
         let parent = shim.to_string();
-        let mut line = vec![OsStr::new("confine"), "--cwd".as_ref(), program.cwd.as_os_str()];
+        let mut line = vec![OsStr::new("confine"), "--run-dir".as_ref(), program.run_dir.as_os_str()];
+        line.extend(["--cwd".as_ref(), program.cwd.as_os_str()]);
         line.extend(["--shim".as_ref(), OsStr::new(&parent), "--".as_ref()]);
         line.extend(program.argv.iter().map(OsString::as_os_str));
         let _ = sys::show_as(&line);

@@ -329,7 +329,7 @@ impl Streams {
     fn program<'a>(self, args: &'a Args, hold: Option<&'a File>) -> Program<'a> {
         let Self { stdin, stdout, stderr } = self;
         let env = changed_environment(args);
-        Program { argv: &args.argv, cwd: &args.cwd, env, stdin, stdout, stderr, hold }
+        Program { argv: &args.argv, cwd: &args.cwd, run_dir: &args.run_dir, env, stdin, stdout, stderr, hold }
     }
 }
 
