@@ -20,7 +20,7 @@ use super::{Duty, End, Engine, EngineError};
 use crate::clock;
 use crate::context::Context;
 use crate::fleet::Registry;
-use crate::fleet::nodes::{Node, NodeEngine, with_engines};
+use crate::fleet::nodes::{self, Node, NodeEngine, with_engines};
 use crate::persist::until_answered;
 use crate::session;
 use crate::travel;
@@ -187,10 +187,11 @@ impl Engine {
             NodeDuty::Work | NodeDuty::Cordon => {}
             NodeDuty::Drain => {
                 let is_over = self.nodes.stops_at.is_some_and(|at| at <= Instant::now());
-                if is_over && !self.nodes.has_stopped {
+                if is_over {
                     self.nodes.has_stopped = true;
                     let why = format!("{} drains this node", order.by);
-                    self.workers.stop_all(&Stop::Interrupt { why, now: false });
+                    // Attempts of an earlier engine may be adopted only after the deadline.
+                    self.workers.stop_rest(&Stop::Interrupt { why, now: false });
                 }
                 if !self.train.is_under_way() && !self.nodes.has_resigned {
                     self.resign_train().await?;
@@ -298,7 +299,7 @@ impl Engine {
             let requires = if is_shared { requirements(spec) } else { spec.requires.clone() };
             let lacks = own.lacks(&order, &requires);
             if lacks.is_empty() {
-                self.report_servable(&spec.id, &own.name).await?;
+                self.report_servable(&spec.id, &requires, &own.name).await?;
                 continue;
             }
             self.standby.is_unserved(spec.id.clone());
@@ -309,7 +310,7 @@ impl Engine {
                 (Served::Nobody, format!("it requires {lacks}, which this machine does not have"))
             };
             match served {
-                Served::By(node) => self.report_servable(&spec.id, &node).await?,
+                Served::By(node) => self.report_servable(&spec.id, &requires, &node).await?,
                 Served::Resting => {}
                 Served::Nobody => self.report_unserved(&spec.id, requires, &why).await?,
             }
@@ -366,7 +367,12 @@ impl Engine {
         {
             return Ok(());
         }
-        if known.reports_left == 0 {
+        let is_over = known.reports_left == 0;
+        if !is_over && !matches!(self.served_now(&requires).await?, None | Some(Served::Nobody)) {
+            return Ok(());
+        }
+        let known = &mut self.nodes.unserved;
+        if is_over {
             // The rest a little later: tasks that can start wait for this check.
             let soon = Instant::now() + LONGEST_SLEEP;
             self.nodes.next = Some(self.nodes.next.map_or(soon, |next| next.min(soon)));
@@ -404,13 +410,34 @@ impl Engine {
     }
 
     /// Records that a node can serve a task, if it was reported that none could.
-    async fn report_servable(&mut self, task: &TaskId, node: &str) -> Result<(), EngineError> {
+    async fn report_servable(
+        &mut self,
+        task: &TaskId,
+        requires: &[Requirement],
+        node: &str,
+    ) -> Result<(), EngineError> {
+        if !self.nodes.unserved.tasks.contains_key(task)
+            || !matches!(self.served_now(requires).await?, None | Some(Served::By(_)))
+        {
+            return Ok(());
+        }
         let Some(known) = self.nodes.unserved.tasks.remove(task) else { return Ok(()) };
         let (store, at) = (&self.ctx.services.store, clock::now());
         let (body, request) =
             (EventBody::Servable { node: node.to_owned() }, known.report.request("servable"));
         until_answered(|| store.append(Some(task), None, &body, &request, at)).await?;
         self.forget_report(task, known.version).await
+    }
+
+    /// Who serves a task by what the store has right now: what an engine remembers of orders and nodes may be older than
+    /// what another engine has just reported. `None` if only this machine counts.
+    async fn served_now(&self, requires: &[Requirement]) -> Result<Option<Served>, EngineError> {
+        let store = self.ctx.services.store.as_ref();
+        if !store.is_shared() || self.duty != Duty::Queue {
+            return Ok(None);
+        }
+        let nodes = until_answered(|| nodes::all(store)).await?;
+        Ok(Some(served(requires, &running(&nodes)).map_or(Served::Nobody, |(served, _)| served)))
     }
 
     /// Removes a report, unless there is a newer one.
@@ -502,19 +529,30 @@ impl Engine {
     }
 }
 
-/// Who serves a task that this node cannot, and why this node does not start it.
-fn unserved(requires: &[Requirement], own: (&NodeRecord, &NodeOrder), others: &[Node]) -> (Served, String) {
-    let up: Vec<&Node> = others.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect();
+/// The nodes with an engine that takes tasks.
+fn running(nodes: &[Node]) -> Vec<&Node> {
+    nodes.iter().filter(|node| node.engines.iter().any(NodeEngine::serves)).collect()
+}
+
+/// Which of these nodes serves a task, and why no other one starts it.
+fn served(requires: &[Requirement], up: &[&Node]) -> Option<(Served, String)> {
     let serves = |node: &&&Node| node.record.lacks(&node.order, requires).is_empty();
     if let Some(node) = up.iter().filter(|node| node.order.duty == NodeDuty::Work).find(serves) {
         let name = node.record.name.clone();
         let why = format!("it is for {name}: it requires {}", listed(requires));
-        return (Served::By(name), why);
+        return Some((Served::By(name), why));
     }
-    if let Some(node) = up.iter().find(serves) {
-        let word = if node.order.duty == NodeDuty::Cordon { "cordoned" } else { "drained" };
-        let why = format!("it requires {}: {} has it, but is {word}", listed(requires), node.record.name);
-        return (Served::Resting, why);
+    let node = up.iter().find(serves)?;
+    let word = if node.order.duty == NodeDuty::Cordon { "cordoned" } else { "drained" };
+    let why = format!("it requires {}: {} has it, but is {word}", listed(requires), node.record.name);
+    Some((Served::Resting, why))
+}
+
+/// Who serves a task that this node cannot, and why this node does not start it.
+fn unserved(requires: &[Requirement], own: (&NodeRecord, &NodeOrder), others: &[Node]) -> (Served, String) {
+    let up = running(others);
+    if let Some(found) = served(requires, &up) {
+        return found;
     }
     let nobody_has = |requirement: &&Requirement| {
         let one = std::slice::from_ref(*requirement);

@@ -105,6 +105,13 @@ impl Workers {
         }
     }
 
+    /// Stops those that nothing has stopped yet.
+    pub(super) fn stop_rest(&self, stop: &Stop) {
+        for live in self.live.values().filter(|live| live.stop.borrow().is_none()) {
+            let _ = live.stop.send(Some(stop.clone()));
+        }
+    }
+
     pub(super) async fn wait_for_all(&mut self) {
         while self.running.join_next().await.is_some() {}
     }
