@@ -159,10 +159,10 @@ fn between_any_two_starts_lies_the_pause_whichever_engine_starts() {
     let run = world.start(&other, &["-v"]);
     let ran = run.wait().exited(0);
     let held: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("waiting")).collect();
-    insta::assert_snapshot!(shown(&held.join("\n")), @"
-    c: held, waiting for `limits.stagger` since the last start
-    d: held, waiting for `limits.stagger` since the last start
-    ");
+    let held: Vec<String> = held.iter().map(|line| shown(line).trim().to_owned()).collect();
+    let line = |id: &str| format!("{id}: held, waiting for `limits.stagger` since the last start");
+    // The run may start its first task before the daemon does.
+    assert!(held == [line("c"), line("d")] || held == [line("d")], "{held:?}");
     for id in ["a", "b", "c", "d"] {
         world.wait_state(id, "done");
     }
