@@ -16,6 +16,7 @@ pub mod diagnostic;
 pub mod event;
 pub mod exit;
 pub mod failure;
+pub mod forge;
 pub mod graph;
 pub mod hex;
 pub mod id;

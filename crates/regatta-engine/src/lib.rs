@@ -17,6 +17,7 @@ mod environment;
 pub mod failpoint;
 pub mod files;
 pub mod fleet;
+pub mod forge;
 pub mod git;
 pub mod holds;
 mod home;
