@@ -181,30 +181,3 @@ fn the_daemon_says_on_what_it_lands_and_keeps_to_it() {
     world.wait_state("a", "landed");
     assert!(world.landed("a.txt").is_some(), "it landed on main");
 }
-
-#[test]
-fn landing_by_pull_requests_is_refused_before_anything_runs() {
-    let world = World::new(REGATTA);
-    world.config("land:\n  strategy: pr\n");
-    let plan = write_file(&world, "a", "");
-    insta::assert_snapshot!(world.run(&plan, &[]).shown(), @r#"
-    --- stderr
-    regatta.yaml:2:13: error: `strategy` must be one of rebase, squash, merge, found "pr"
-      hint: landing by pull requests is not supported yet; `rebase` is the default
-    error: 1 mistake found; nothing was changed
-    hint: correct it; `regatta config` reads it again and changes nothing
-    --- exit 2
-    "#);
-    insta::assert_snapshot!(world.regatta(["land", "a"]).shown(), @r#"
-    --- stderr
-    regatta.yaml:2:13: error: `strategy` must be one of rebase, squash, merge, found "pr"
-      hint: landing by pull requests is not supported yet; `rebase` is the default
-    error: 1 mistake found; nothing was changed
-    hint: correct it; `regatta config` reads it again and changes nothing
-    --- exit 2
-    "#);
-    assert!(!world.root().join(".regatta").exists(), "nothing was touched");
-    let page =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md")).unwrap();
-    assert!(!page.contains("`pr`"), "the page does not offer it");
-}

@@ -7,7 +7,7 @@ use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
 use super::hub::HubAddress;
 use super::values::{Config, Origin};
-use super::{models, notify, profiles, roles, sandbox};
+use super::{github, models, notify, profiles, pull_requests, roles, sandbox};
 
 /// Checks the values that came from a file, with their positions.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
@@ -22,6 +22,8 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     profiles::check(rows("profiles"), config, report);
     notify::check(rows("notify"), report);
     sandbox::check(config, fields, report);
+    pull_requests::check(fields, report);
+    github::check(fields, report);
 }
 
 /// Why a setting cannot be used.

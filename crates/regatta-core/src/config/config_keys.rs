@@ -1,14 +1,16 @@
 //! The rows of `regatta.yaml`.
 
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
+use super::github::GITHUB_KEYS;
 use super::keys::{Key, Kind};
+use super::pull_requests::{PULL_REQUEST_KEYS, Via};
 use super::sandbox::SANDBOX_KEYS;
 use super::task_keys::KeyPlace;
 
 /// The kinds of agent this version can run.
 pub(crate) const AGENT_KINDS: &[&str] = &["claude", "codex", "gemini", "opencode", "command", "sim"];
-/// The landing strategies.
-pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge"];
+/// The landing strategies, and another word for `via: pr`.
+pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge", "pr"];
 
 /// Every key of `regatta.yaml`.
 pub static CONFIG_KEYS: &[Key] = &[
@@ -54,6 +56,7 @@ pub static CONFIG_KEYS: &[Key] = &[
     ),
     Key::new("lane", Kind::Section(LANE_KEYS), "", "How a lane is prepared."),
     Key::new("land", Kind::Section(LAND_KEYS), "", "How work reaches the target branch."),
+    Key::new("github", Kind::Section(GITHUB_KEYS), "", "How Regatta uses GitHub."),
     Key::new(
         "radar",
         Kind::Section(RADAR_KEYS),
@@ -186,7 +189,9 @@ static LAND_KEYS: &[Key] = &[
     )
     .example("true")
     .env("REGATTA_LAND_AUTO"),
-    Key::new("strategy", Kind::OneOf(STRATEGIES), "rebase", "How commits reach the target branch.")
+    Key::new("via", Kind::OneOf(Via::WORDS), "here", "Which way work takes to the target branch. `here`: Regatta moves the branch. `push`: the same, and the remote's branch first. `pr`: by pull requests, which are merged on GitHub.")
+        .env("REGATTA_LAND_VIA"),
+    Key::new("strategy", Kind::OneOf(STRATEGIES), "rebase", "How commits reach the target branch, also by pull requests. `pr` means the same as `via: pr`.")
         .env("REGATTA_LAND_STRATEGY"),
     Key::new(
         "test_command",
@@ -203,7 +208,7 @@ static LAND_KEYS: &[Key] = &[
         "push",
         Kind::Bool,
         "false",
-        "Whether to push what lands. The target moves at the remote first, then here. Where a `hub` is used, work always lands there, and this must not name another remote.",
+        "Whether to push what lands, as with `via: push`. The target moves at the remote first, then here. Where a `hub` is used, work always lands there, and this must not name another remote.",
     )
     .env("REGATTA_LAND_PUSH"),
     Key::new(
@@ -232,6 +237,8 @@ static LAND_KEYS: &[Key] = &[
         "More files that only a person lands, as paths or globs. Work that changes `regatta.yaml`, `.worktreeinclude`, the repository's own hooks or the settings of your own agents in it always waits for `regatta land ID`.",
     )
     .example("[.github, Dockerfile]"),
+    Key::new("pr", Kind::Section(PULL_REQUEST_KEYS), "", "Pull requests, with `via: pr`.")
+        .example("{ merge: approved }"),
 ];
 
 static RADAR_KEYS: &[Key] = &[

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Config;
 
 /// Dotted paths of such settings, besides the agents.
-const EXECUTING: [&str; 21] = [
+const EXECUTING: [&str; 24] = [
     "store",
     "hub",
     "lanes_root",
@@ -23,6 +23,9 @@ const EXECUTING: [&str; 21] = [
     "lane.link",
     "land.test_command",
     "land.push",
+    "land.via",
+    "land.pr",
+    "github",
     "mcp",
     "sandbox",
     "limits.budget_usd",
@@ -41,6 +44,10 @@ impl Config {
         let mut found = BTreeMap::new();
         for key in EXECUTING {
             let value = self.get(key);
+            if key == "land.via" && self.land.push {
+                // `land.push` says the same.
+                continue;
+            }
             if value != usual.get(key) {
                 found.insert(key.to_owned(), value.unwrap_or_default());
             }
@@ -90,6 +97,10 @@ mod tests {
         check("agents: { mine: { kind: command, argv: [sh] } }\n", &["agents.mine"]);
         check("lane: { setup: make, include: [.env] }\n", &["lane.include", "lane.setup"]);
         check("land: { test_command: make test, push: true }\n", &["land.push", "land.test_command"]);
+        check("land: { via: push }\n", &["land.push"]);
+        check("land: { via: pr }\n", &["land.via"]);
+        check("land: { pr: { merge: green } }\n", &["land.pr"]);
+        check("github: { token_command: [./evil.sh] }\n", &["github"]);
         check("defaults: { checks: [make], timeout: 5m }\n", &["defaults.checks"]);
         check("default_agent: sh\n", &["default_agent"]);
         check("sandbox: { mode: off }\n", &["sandbox"]);

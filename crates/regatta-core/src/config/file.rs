@@ -9,6 +9,7 @@ use crate::verdict::VerdictAdapter;
 use super::config_keys::CONFIG_KEYS;
 use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
+use super::pull_requests::Via;
 use super::reading::Reading;
 use super::values::{Config, Keep, LandFence, Origin};
 use super::yaml::quoted;
@@ -115,13 +116,20 @@ impl Config {
                 }
             }
             ("land.auto", Value::Bool(on)) => land.auto = Some(*on),
+            ("land.via", Value::Text(word)) => land.go(Via::named(word).unwrap_or_default()),
+            ("land.strategy", Value::Text(word)) if word == "pr" => land.go(Via::Pr),
             ("land.strategy", Value::Text(word)) => {
                 land.strategy = Strategy::named(word).unwrap_or_default();
             }
             ("land.test_command", Value::Text(text)) => land.test_command = some(text),
             ("land.test_timeout", Value::Duration(span)) => land.test_timeout = *span,
             ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
-            ("land.push", Value::Bool(on)) => land.push = *on,
+            ("land.push", Value::Bool(true)) => land.go(Via::Push),
+            ("land.push", Value::Bool(false)) => {
+                if land.via == Via::Push {
+                    land.go(Via::Here);
+                }
+            }
             ("land.fence", Value::Text(word)) => {
                 land.fence = match word.as_str() {
                     "best-effort" => LandFence::BestEffort,
@@ -134,6 +142,12 @@ impl Config {
             ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
             ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
             ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
+            (path, value) if path.starts_with("land.pr.") => {
+                return land.pr.put(path.trim_start_matches("land.pr."), value);
+            }
+            (path, value) if path.starts_with("github.") => {
+                return self.github.put(path.trim_start_matches("github."), value);
+            }
             (path, value) if path.starts_with("sandbox.") => {
                 return self.put_sandbox(path.trim_start_matches("sandbox."), value);
             }

@@ -245,13 +245,8 @@ impl Reading {
                 }
                 let message = format!("`{}` must be {expected}, found {}", last(path), quoted(word));
                 let near = nearest(word, words.iter().copied()).filter(|_| words.len() > 1);
-                let hint = match (path, word) {
-                    ("land.strategy", "pr") => Some(
-                        "landing by pull requests is not supported yet; `rebase` is the default".to_owned(),
-                    ),
-                    _ => near.map(|word| format!("did you mean `{word}`?")),
-                };
-                report.error(node.pos, path, message).hint = hint;
+                report.error(node.pos, path, message).hint =
+                    near.map(|word| format!("did you mean `{word}`?"));
                 None
             }
             _ => wrong_type(node, path, &expected, report),

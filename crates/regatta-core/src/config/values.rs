@@ -14,9 +14,11 @@ use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
+use super::github::Github;
 use super::node_file::NodeSettings;
 use super::notify::Notify;
 use super::profiles::Profile;
+use super::pull_requests::{PullRequests, Via};
 use super::roles::{Chain, Roles};
 
 /// The settings of one repository: flag over environment over file over default.
@@ -50,6 +52,8 @@ pub struct Config {
     pub lane: Lane,
     /// How work reaches the target branch.
     pub land: Land,
+    /// How GitHub is used.
+    pub github: Github,
     /// How work that would conflict is found.
     pub radar: Radar,
     /// Signs that a running agent may need a user.
@@ -331,6 +335,8 @@ pub enum LandFence {
 pub struct Land {
     /// Whether passing work lands if its task does not decide. Unset: `run` lands, the daemon does not.
     pub auto: Option<bool>,
+    /// Which way work takes to the target branch.
+    pub via: Via,
     /// How commits reach the target branch.
     pub strategy: Strategy,
     /// Command that must succeed on exactly the commit that lands.
@@ -340,7 +346,7 @@ pub struct Land {
     pub test_timeout: Option<Duration>,
     /// Maximum number of candidates tested at once.
     pub parallel: u32,
-    /// Whether the target moves at the remote first, then here.
+    /// Whether the target moves at the remote first, then here: true if and only if `via` is `push`.
     pub push: bool,
     /// What a landing at the hub requires.
     pub fence: LandFence,
@@ -350,6 +356,8 @@ pub struct Land {
     pub bounces: Option<u32>,
     /// More files that only a person lands, as paths or globs.
     pub guard: Vec<String>,
+    /// Pull requests.
+    pub pr: PullRequests,
 }
 
 /// How conflicting work is found while agents are still running.
@@ -483,6 +491,7 @@ impl Default for Config {
             defaults: Defaults::default(),
             lane: Lane::default(),
             land: Land::default(),
+            github: Github::default(),
             radar: Radar::default(),
             watch: WatchSettings::default(),
             mcp: Mcp::default(),
@@ -558,6 +567,7 @@ impl Default for Land {
     fn default() -> Self {
         Self {
             auto: None,
+            via: Via::Here,
             strategy: Strategy::Rebase,
             test_command: None,
             test_timeout: Some(Duration::from_secs(30 * 60)),
@@ -567,10 +577,11 @@ impl Default for Land {
             retries: 0,
             bounces: None,
             guard: Vec::new(),
+            pr: PullRequests::default(),
         }
     }
 }
 
-fn as_text<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_text<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format_duration(*span))
 }

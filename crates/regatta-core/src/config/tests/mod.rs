@@ -3,6 +3,7 @@ use crate::diagnostic::Diagnostic;
 
 mod diagnostics;
 mod docs;
+mod github;
 mod overrides;
 mod rookery;
 mod values;

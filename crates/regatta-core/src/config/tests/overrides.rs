@@ -47,7 +47,7 @@ fn a_variable_at_fault_is_named_and_changes_nothing() {
     let expected = "$REGATTA_MAX_WORKERS: error: `max_workers` must be a whole number from 1 to 1024, found the string \"many\"\n\
         $REGATTA_DEFAULT_AGENT: error: unknown agent \"cloude\"\n  hint: did you mean `claude`?\n\
         $REGATTA_TARGET: error: `target` \"a b\" contains white space\n\
-        $REGATTA_LAND_STRATEGY: error: `strategy` must be one of rebase, squash, merge, found \"rebas\"\n  hint: did you mean `rebase`?\n\
+        $REGATTA_LAND_STRATEGY: error: `strategy` must be one of rebase, squash, merge, pr, found \"rebas\"\n  hint: did you mean `rebase`?\n\
         $REGATTA_MAX_WORKER: warning: is not a setting of Regatta, and is ignored\n  hint: did you mean $REGATTA_MAX_WORKERS?\n";
     assert_eq!(told(&found), expected);
     assert_eq!(config, Config::default());
