@@ -3,7 +3,9 @@
 pub mod agents;
 pub mod api;
 pub mod daemon;
+pub mod forge;
 pub mod history;
+mod http;
 pub mod invariants;
 pub mod net;
 pub mod postgres;

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::asked::Asked;
-use super::http::Reply;
 use super::script::{Part, Refusal};
 use super::{gemini, messages, responses};
+use crate::http::Reply;
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

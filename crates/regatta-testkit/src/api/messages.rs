@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::asked::Asked;
-use super::http::Reply;
 use super::script::{Part, Refusal};
+use crate::http::Reply;
 
 pub(super) fn whole(parts: &[Part], asked: &Asked, serial: u64) -> Value {
     let mut message = opening(asked, serial);

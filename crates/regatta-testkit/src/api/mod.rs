@@ -8,7 +8,6 @@
 mod asked;
 mod dialect;
 mod gemini;
-mod http;
 mod messages;
 mod responses;
 mod script;

@@ -10,9 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::asked::Asked;
-use super::http::{Received, Reply, begin_events, end_events, send_event, wait_for_leave};
 use super::script::{Script, Turn, parts};
 use crate::daemon::until;
+use crate::http::{Received, Reply, begin_events, end_events, send_event, wait_for_leave};
 
 /// The API, which listens until it is dropped.
 #[derive(Debug)]

@@ -2,4 +2,5 @@
 
 mod api;
 mod dependencies;
+mod forge;
 mod tidy;

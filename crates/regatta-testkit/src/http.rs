@@ -1,6 +1,6 @@
-//! As much of HTTP/1.1 as the agents need: one request per connection, answers whole or in chunks.
+//! As much of HTTP/1.1 as agents, `gh` and `git` need: one request per connection, answers whole or in chunks.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;
@@ -12,16 +12,16 @@ const LONGEST_BODY: u64 = 64 * 1024 * 1024;
 
 /// A received request.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) method: String,
+pub(crate) struct Received {
+    pub(crate) method: String,
     /// A path with its query; a whole address, or only a host, if the client uses us as its proxy.
-    pub(super) target: String,
+    pub(crate) target: String,
     headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Received {
-    pub(super) fn read(stream: &TcpStream) -> io::Result<Self> {
+    pub(crate) fn read(stream: impl Read) -> io::Result<Self> {
         let mut reader = BufReader::new(stream);
         let first = line(&mut reader)?;
         let mut words = first.split(' ').map(str::to_owned);
@@ -43,72 +43,115 @@ impl Received {
     }
 
     /// A header by its lower-case name; empty if there is none.
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// The value of a header that may be missing.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.header(name)).filter(|value| !value.is_empty())
+    }
+
     /// The path without the query.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 }
 
 /// An answer that is sent in one piece.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     headers: Vec<(String, String)>,
-    body: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
-    pub(super) fn json(status: u16, body: &Value) -> Self {
-        Self { status, headers: Vec::new(), body: body.to_string() }
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        Self::of(status, "application/json; charset=utf-8", body.to_string())
     }
 
-    pub(super) fn header(mut self, name: &str, value: impl ToString) -> Self {
+    /// An answer of another type.
+    pub(crate) fn of(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: vec![("content-type".to_owned(), kind.to_owned())], body: body.into() }
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: impl ToString) -> Self {
+        self.headers.retain(|(known, _)| known != name);
         self.headers.push((name.to_owned(), value.to_string()));
         self
     }
 
-    pub(super) fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
+    /// The answer as it is sent.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut head = format!(
-            "HTTP/1.1 {} Answer\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n",
+            "HTTP/1.1 {} {}\r\ncontent-length: {}\r\nconnection: close\r\n",
             self.status,
+            reason(self.status),
             self.body.len()
         );
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        stream.write_all(format!("{head}\r\n{}", self.body).as_bytes())
+        [head.as_bytes(), b"\r\n", &self.body].concat()
+    }
+
+    pub(crate) fn send(&self, mut stream: impl Write) -> io::Result<()> {
+        stream.write_all(&self.bytes())
+    }
+}
+
+/// The words beside a status.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        409 => "Conflict",
+        410 => "Gone",
+        422 => "Unprocessable Entity",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        _ => "Answer",
     }
 }
 
 /// Starts an answer of server-sent events.
-pub(super) fn begin_events(mut stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn begin_events(mut stream: &TcpStream) -> io::Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n",
     )
 }
 
 /// Sends one event.
-pub(super) fn send_event(mut stream: &TcpStream, event: &Value) -> io::Result<()> {
+pub(crate) fn send_event(mut stream: &TcpStream, event: &Value) -> io::Result<()> {
     let name = event["type"].as_str().map(|name| format!("event: {name}\n")).unwrap_or_default();
     let text = format!("{name}data: {event}\n\n");
     stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
 }
 
 /// Ends the events.
-pub(super) fn end_events(mut stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn end_events(mut stream: &TcpStream) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
 /// Waits until the client has disconnected.
-pub(super) fn wait_for_leave(mut stream: &TcpStream) {
+pub(crate) fn wait_for_leave(mut stream: impl Read) {
     while matches!(stream.read(&mut [0; 1024]), Ok(1..)) {}
 }
 
-fn line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
+fn line(reader: &mut BufReader<impl Read>) -> io::Result<String> {
     let mut line = String::new();
     reader.take(LONGEST_LINE).read_line(&mut line)?;
     if !line.ends_with('\n') {
@@ -117,7 +160,7 @@ fn line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-fn exactly(reader: &mut BufReader<&TcpStream>, length: u64) -> io::Result<Vec<u8>> {
+fn exactly(reader: &mut BufReader<impl Read>, length: u64) -> io::Result<Vec<u8>> {
     if length > LONGEST_BODY {
         return Err(io::Error::other("a body that is too long"));
     }
@@ -126,7 +169,7 @@ fn exactly(reader: &mut BufReader<&TcpStream>, length: u64) -> io::Result<Vec<u8
     Ok(body)
 }
 
-fn chunks(reader: &mut BufReader<&TcpStream>) -> io::Result<Vec<u8>> {
+fn chunks(reader: &mut BufReader<impl Read>) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         let size = line(reader)?;
