@@ -17,7 +17,7 @@ use crate::oid::Oid;
 use crate::plain;
 use crate::state::{BlockReason, StateName};
 use crate::time::{Timestamp, counted};
-use crate::train::LandStep;
+use crate::train::{HeldBy, LandStep};
 
 pub use address::{WebhookUrl, is_public};
 
@@ -46,6 +46,14 @@ pub enum NotifyKind {
     ConflictAhead,
     /// A budget is spent, wholly or mostly.
     Budget,
+    /// A pull request was opened.
+    Proposed,
+    /// A pull request waits for a review.
+    ReviewWanted,
+    /// A pull request is ready, and a person merges it.
+    Ready,
+    /// A pull request was closed without a merge, which is one way to be blocked.
+    Declined,
     /// No running node has what a task requires.
     Unserved,
     /// An engine started on a node that had none.
@@ -58,7 +66,7 @@ pub enum NotifyKind {
 
 impl NotifyKind {
     /// All kinds, as written in `notify[].on`.
-    pub const NAMES: [(&'static str, NotifyKind); 12] = [
+    pub const NAMES: [(&'static str, NotifyKind); 16] = [
         ("landed", NotifyKind::Landed),
         ("done", NotifyKind::Done),
         ("blocked", NotifyKind::Blocked),
@@ -67,6 +75,10 @@ impl NotifyKind {
         ("needs-input", NotifyKind::NeedsInput),
         ("conflict-ahead", NotifyKind::ConflictAhead),
         ("budget", NotifyKind::Budget),
+        ("proposed", NotifyKind::Proposed),
+        ("review-wanted", NotifyKind::ReviewWanted),
+        ("ready", NotifyKind::Ready),
+        ("declined", NotifyKind::Declined),
         ("unserved", NotifyKind::Unserved),
         ("node-joined", NotifyKind::NodeJoined),
         ("node-lost", NotifyKind::NodeLost),
@@ -83,9 +95,11 @@ impl NotifyKind {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether a sink subscribed to `on` gets this kind. A subscription to blocked tasks includes questions.
+    /// Whether a sink subscribed to `on` gets this kind. A subscription to blocked tasks includes questions and
+    /// declined pull requests.
     pub fn is_wanted(self, on: &[NotifyKind]) -> bool {
-        on.contains(&self) || self == NotifyKind::NeedsInput && on.contains(&NotifyKind::Blocked)
+        let is_blocked = matches!(self, NotifyKind::NeedsInput | NotifyKind::Declined);
+        on.contains(&self) || is_blocked && on.contains(&NotifyKind::Blocked)
     }
 }
 
@@ -129,12 +143,29 @@ impl Notification {
     pub fn of(event: &Event, project: &str) -> Option<Self> {
         let mut on = None;
         let (kind, state, reason, commit) = match &event.body {
-            EventBody::Landing {
-                landing: LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
-                target,
-            } => {
+            EventBody::Landing { landing, target } => {
                 on.clone_from(target);
-                (NotifyKind::Landed, Some(StateName::Landed), None, Some(commit.clone()))
+                match landing {
+                    LandStep::Landed { commit }
+                    | LandStep::AlreadyIn { commit }
+                    | LandStep::Merged { commit, .. } => {
+                        (NotifyKind::Landed, Some(StateName::Landed), None, Some(commit.clone()))
+                    }
+                    LandStep::Proposed { head, number, url, is_new: true } => {
+                        let reason = format!("pull request #{number}: {url}");
+                        (NotifyKind::Proposed, Some(StateName::Landing), Some(reason), Some(head.clone()))
+                    }
+                    LandStep::Wait { why, held_by: HeldBy::Review } => {
+                        (NotifyKind::ReviewWanted, Some(StateName::Landing), Some(why.clone()), None)
+                    }
+                    LandStep::Wait { why, held_by: HeldBy::Ready } => {
+                        (NotifyKind::Ready, Some(StateName::Landing), Some(why.clone()), None)
+                    }
+                    LandStep::Wait { why, held_by: HeldBy::Person } => {
+                        (NotifyKind::NeedsInput, Some(StateName::Landing), Some(why.clone()), None)
+                    }
+                    _ => return None,
+                }
             }
             EventBody::Done { head } => (NotifyKind::Done, Some(StateName::Done), None, head.clone()),
             EventBody::Failed { why } => {
@@ -149,6 +180,7 @@ impl Notification {
             EventBody::Blocked { reason, detail } => {
                 let kind = match reason {
                     BlockReason::NeedsInput => NotifyKind::NeedsInput,
+                    BlockReason::Declined => NotifyKind::Declined,
                     _ => NotifyKind::Blocked,
                 };
                 (kind, Some(StateName::Blocked), Some(format!("{reason}: {detail}")), None)

@@ -16,7 +16,6 @@ use crate::plain::{fenced, last_lines, markdown};
 use crate::sandbox::Level;
 use crate::state::{StateName, TaskState};
 use crate::time::{Timestamp, counted, human};
-use crate::train::LandStep;
 
 pub use words::{describe, describe_evidence, landed_as};
 
@@ -93,10 +92,7 @@ impl Landing {
     /// The landings among a task's events.
     pub fn among<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Self> {
         let landing = |event: &Event| match &event.body {
-            EventBody::Landing {
-                landing: LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
-                target,
-            } => Some(Self {
+            EventBody::Landing { landing, target } => landing.landed_commit().map(|commit| Self {
                 commit: commit.clone(),
                 target: target.clone(),
                 attempt: event.attempt,

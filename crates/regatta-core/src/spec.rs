@@ -12,6 +12,7 @@ use crate::crew::Wanted;
 use crate::id::TaskId;
 use crate::node::Requirement;
 use crate::part::Part;
+use crate::train::Via;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
@@ -70,6 +71,9 @@ pub struct TaskSpec {
     pub auto_commit: bool,
     /// Whether passing work joins the train.
     pub land: bool,
+    /// What it wants of its landing, if that differs from the settings.
+    #[serde(default, skip_serializing_if = "LandWishes::is_none")]
+    pub landing: LandWishes,
     /// The directory within the lane in which the agent starts; empty for its root.
     #[serde(default)]
     pub workdir: PathBuf,
@@ -117,6 +121,7 @@ impl TaskSpec {
             verdict_adapter: VerdictAdapter::Chain,
             auto_commit: true,
             land: true,
+            landing: LandWishes::default(),
             workdir: PathBuf::new(),
             assets: None,
             plan: None,
@@ -124,6 +129,27 @@ impl TaskSpec {
             wanted: Wanted::default(),
             part: None,
         }
+    }
+}
+
+/// What a task wants of its landing. `None` leaves it to the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandWishes {
+    /// The way to the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
+    /// Whether its pull request is opened as a draft.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<bool>,
+    /// Who is asked to review its pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewers: Option<Vec<String>>,
+}
+
+impl LandWishes {
+    /// Whether everything is left to the settings.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
     }
 }
 

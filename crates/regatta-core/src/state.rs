@@ -145,6 +145,8 @@ pub enum BlockReason {
     Policy,
     /// A link of a chain asks for changes: its builder gets the findings, and the link judges again.
     Changes,
+    /// Its pull request was closed without a merge.
+    Declined,
 }
 
 impl BlockReason {
@@ -158,6 +160,7 @@ impl BlockReason {
             BlockReason::Budget => "budget",
             BlockReason::Policy => "policy",
             BlockReason::Changes => "changes",
+            BlockReason::Declined => "declined",
         }
     }
 }
@@ -461,7 +464,15 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
         }
         (
             S::Done { .. }
-            | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests | BlockReason::Policy, .. },
+            | S::Blocked {
+                reason:
+                    BlockReason::Conflict
+                    | BlockReason::Tests
+                    | BlockReason::Policy
+                    | BlockReason::Declined
+                    | BlockReason::NeedsInput,
+                ..
+            },
             Change::Board { attempt, head },
         ) => S::Landing { attempt: *attempt, head: head.clone(), waiting: None, held_by: HeldBy::Other },
         (S::Blocked { reason: BlockReason::Verdict, .. }, Change::Accept { attempt, head }) => {

@@ -31,7 +31,7 @@ use crate::budget::Budgets;
 use crate::context::Context;
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
-use crate::landing::train::{LandError, Round};
+use crate::landing::train::{LandError, Line, Round};
 use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
@@ -165,7 +165,7 @@ pub enum Ended {
 /// What wakes the engine.
 enum Wake {
     Worker(tokio::task::Id, Left),
-    Landed(Result<Round, LandError>),
+    Landed(Line, Result<Round, LandError>),
     CarsMoved,
     Followed(bool),
     Looked(Option<radar::LookOutcome>),
@@ -187,6 +187,7 @@ pub(crate) struct Engine {
     reservations: reservations::Reservations,
     standby: standby::Standby,
     train: train_task::TrainTask,
+    pulls: train_task::TrainTask,
     following: following::Following,
     timers: timers::Timers,
     due: due::Due,
@@ -213,7 +214,8 @@ impl Engine {
             workers: workers::Workers::default(),
             reservations: reservations::Reservations::default(),
             standby: standby::Standby::new(holds),
-            train: train_task::TrainTask::new(),
+            train: train_task::TrainTask::new(Line::Cars),
+            pulls: train_task::TrainTask::new(Line::Pulls),
             following: following::Following::new(),
             timers: timers::Timers::default(),
             due: due::Due::everything(),
@@ -271,7 +273,7 @@ impl Engine {
             self.follow_what_landed();
             if std::mem::take(&mut self.house_is_due) {
                 keep_house(&self.ctx).await?;
-                if self.duty == Duty::Queue && self.workers.is_empty() && !self.train.is_under_way() {
+                if self.duty == Duty::Queue && self.workers.is_empty() && !self.is_landing() {
                     // It may run for weeks: clean-up does not wait for its end.
                     tidy_up(&self.ctx).await;
                 }
@@ -296,7 +298,8 @@ impl Engine {
             let next = self.next_timer();
             let wake = tokio::select! {
                 Some((id, left)) = self.workers.next() => Wake::Worker(id, left),
-                round = self.train.ended() => Wake::Landed(round),
+                round = self.train.ended() => Wake::Landed(Line::Cars, round),
+                round = self.pulls.ended() => Wake::Landed(Line::Pulls, round),
                 () = self.ctx.memory.train.moved.notified() => Wake::CarsMoved,
                 is_even = self.following.ended() => Wake::Followed(is_even),
                 seen = self.radar.ended() => Wake::Looked(seen),
@@ -330,10 +333,11 @@ impl Engine {
             Wake::CarsMoved => self.due.log = true,
             Wake::Followed(is_even) => self.following.take(is_even),
             Wake::Looked(seen) => self.radar.take(seen),
-            Wake::Landed(round) => {
+            Wake::Landed(line, round) => {
                 self.house_is_due = true;
                 self.due.end = true;
-                self.look_for_dead |= self.train.take(round)?;
+                let train = if line == Line::Cars { &mut self.train } else { &mut self.pulls };
+                self.look_for_dead |= train.take(round)?;
             }
             Wake::StoreChanged => {
                 self.due.woken(Instant::now());
@@ -376,6 +380,7 @@ impl Engine {
         self.due.all();
         self.chains.stir_all();
         self.train.stir();
+        self.pulls.stir();
         for task in self.workers.live().keys() {
             self.ctx.memory.has_follow_up(task);
         }
@@ -395,14 +400,15 @@ impl Engine {
             self.workers.stop_all(&stop);
         }
         if end >= End::Leave {
-            self.train.stop(stop);
+            self.train.stop(stop.clone());
+            self.pulls.stop(stop);
         }
     }
 
     /// Whether the run is over, and how.
     async fn ended(&mut self) -> Result<Option<Ended>, EngineError> {
         let follows = self.following.is_under_way() && self.stopping.is_none();
-        if self.train.is_under_way() || follows {
+        if self.is_landing() || follows {
             return Ok(None);
         }
         Ok(match (self.stopping, self.workers.is_empty()) {
@@ -414,9 +420,13 @@ impl Engine {
         })
     }
 
+    fn is_landing(&self) -> bool {
+        self.train.is_under_way() || self.pulls.is_under_way()
+    }
+
     /// Whether a daemon has nothing left to do, and has not reported that since it last worked.
     async fn is_idle(&mut self) -> Result<bool, EngineError> {
-        let busy = !self.workers.is_empty() || self.train.is_under_way() || self.stopping.is_some();
+        let busy = !self.workers.is_empty() || self.is_landing() || self.stopping.is_some();
         Ok(self.worked && !busy && self.notifier.wants_idle() && self.nothing_can_move().await?)
     }
 
@@ -463,7 +473,8 @@ impl Engine {
         let landing: BTreeSet<TaskId> = landing.into_iter().map(|record| record.spec.id).collect();
         // Only cars of our own train are ours to move: an earlier run may have had another target.
         let cars = until_answered(|| store.cars(&self.ctx.repository.target)).await?;
-        let can_move = |task: &TaskId| self.train.waits_for_hub() || !self.train.is_stuck(task);
+        let is_stuck = |task: &TaskId| self.train.is_stuck(task) || self.pulls.is_stuck(task);
+        let can_move = |task: &TaskId| self.train.waits_for_hub() || !is_stuck(task);
         Ok(!cars.iter().any(|car| landing.contains(&car.task) && can_move(&car.task)))
     }
 }

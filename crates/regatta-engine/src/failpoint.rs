@@ -7,6 +7,19 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// The places on the way of a pull request; [`ALL`] has the others.
+pub const PULLS: &[&str] = &[
+    "pr-intended",
+    "pr-pushed",
+    "pr-opened",
+    "pr-recorded",
+    "fed",
+    "merge-intended",
+    "merged-there",
+    "merge-fetched",
+    "branch-deleted",
+];
+
 /// All places, so that a harness can try each.
 pub const ALL: &[&str] = &[
     "enqueued",

@@ -23,10 +23,25 @@ pub(crate) use serve::serve;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use regatta_core::config::Config;
 use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
+use regatta_store::Store;
 use tokio::sync::watch;
+
+/// The pause after an error of the store.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Subscribes to changes of documents, and tries again until the store answers.
+pub(crate) async fn document_news(store: &dyn Store) -> watch::Receiver<u64> {
+    loop {
+        match store.subscribe_documents().await {
+            Ok(news) => return news,
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    }
+}
 
 /// All nodes that the store knows, and their orders, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -30,6 +30,9 @@ pub const NODE_NAME: &str = "node-name";
 /// The open sessions of a node's engines, by its id. The store writes it together with the sessions.
 pub const NODE_ENGINES: &str = "node-engines";
 
+/// The pull request of a task, by the task's id.
+pub const PULL: &str = "pull";
+
 /// A request for a log that another machine has, and its pieces. They wake only those who wait for such documents.
 pub const LOG_REQUEST: &str = "log-request";
 /// See [`LOG_REQUEST`].

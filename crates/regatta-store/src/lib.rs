@@ -229,7 +229,8 @@ pub trait Store: Crew + Fleet {
     /// Queues a follow-up prompt for a task's agent. Each claim takes the oldest waiting prompt, urgent ones first.
     ///
     /// A task that is done, landed, blocked or failed becomes pending in the same transaction, with no failure charged;
-    /// done or landed work still counts for its dependents. For a cancelled or skipped task the call is
+    /// done or landed work still counts for its dependents. So does one whose pull request is open: its car leaves the
+    /// train, unless it is being merged. For a cancelled or skipped task the call is
     /// [`StoreError::Refused`]. A prompt goes back to the head of its queue when its attempt is released, parked,
     /// retried or cancelled, or ends before its agent started; otherwise it counts as delivered. Repeating the same
     /// `request` queues it once and returns the same answer. A text that is empty or over
@@ -323,8 +324,8 @@ pub trait Store: Crew + Fleet {
     /// that only a newer version can read are left out.
     async fn cars(&self, target: &str) -> Result<Vec<Car>>;
 
-    /// Advances a car and its task. Fenced by the lander's term; the role must be `train:<target>`. Only the gated
-    /// candidate can land. A step that has already been taken is accepted again; one that contradicts the car's step is
+    /// Advances a car and its task. Fenced by the lander's term; the role must be `train:<target>`, or `forge:<target>`
+    /// for a car that lands by a pull request. Only the gated candidate can land, or what was merged elsewhere. A step that has already been taken is accepted again; one that contradicts the car's step is
     /// [`StoreError::Conflict`].
     async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
         self.land_all(lander, &[(task.clone(), step.clone())], at).await

@@ -275,7 +275,7 @@ impl History {
         let landing = |event: &Event| {
             let EventBody::Landing { landing, .. } = &event.body else { return None };
             let commit = match landing {
-                LandStep::Landed { commit } => Some(commit.to_string()),
+                LandStep::Landed { commit } | LandStep::Merged { commit, .. } => Some(commit.to_string()),
                 LandStep::AlreadyIn { .. } => None,
                 _ => return None,
             };

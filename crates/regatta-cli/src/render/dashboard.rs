@@ -124,7 +124,9 @@ impl Dashboard {
             EventBody::Parked { .. } => StateName::Parked,
             EventBody::Retrying { .. } | EventBody::Released { .. } => StateName::Pending,
             EventBody::Landing { landing, .. } => match landing {
-                LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => StateName::Landed,
+                LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Merged { .. } => {
+                    StateName::Landed
+                }
                 LandStep::Reject { .. } => StateName::Blocked,
                 LandStep::Bounce { .. } => StateName::Pending,
                 _ => StateName::Landing,

@@ -111,7 +111,10 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::WentOn { .. }
         | EventBody::Rearmed => (Weight::News, Style::Dim),
         EventBody::Landing { landing, .. } => match landing {
-            LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => (Weight::News, Style::Good),
+            LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Merged { .. } => {
+                (Weight::News, Style::Good)
+            }
+            LandStep::Proposed { is_new: true, .. } => (Weight::News, Style::Wait),
             LandStep::Wait { .. } | LandStep::Bounce { .. } => (Weight::Trouble, Style::Wait),
             LandStep::Tested { outcome: GateOutcome::Failed | GateOutcome::Flaky, .. } => {
                 (Weight::News, Style::Wait)
@@ -120,6 +123,9 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
             LandStep::Reject { .. }
             | LandStep::Intend { .. }
             | LandStep::Gate { .. }
+            | LandStep::Propose { .. }
+            | LandStep::Proposed { .. }
+            | LandStep::Merge { .. }
             | LandStep::Tested { .. } => (Weight::Detail, Style::Dim),
         },
         _ => (Weight::Detail, Style::Dim),

@@ -329,14 +329,11 @@ fn is_running(brief: &TaskBrief) -> bool {
 }
 
 fn moves_dependents(event: &Event) -> bool {
-    use regatta_core::train::LandStep;
-    matches!(
-        event.body,
-        EventBody::Done { .. }
-            | EventBody::Rearmed
-            | EventBody::Enqueued { .. }
-            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. }, .. }
-    )
+    match &event.body {
+        EventBody::Done { .. } | EventBody::Rearmed | EventBody::Enqueued { .. } => true,
+        EventBody::Landing { landing, .. } => landing.landed_commit().is_some(),
+        _ => false,
+    }
 }
 
 /// The local time of day.

@@ -126,9 +126,10 @@ impl Weight {
                 Weight::Wait
             }
             EventBody::Done { .. }
-            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. }, .. } => {
-                Weight::Good
-            }
+            | EventBody::Landing {
+                landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Merged { .. },
+                ..
+            } => Weight::Good,
             _ => Weight::Plain,
         }
     }

@@ -3,7 +3,7 @@
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::github::GITHUB_KEYS;
 use super::keys::{Key, Kind};
-use super::pull_requests::{PULL_REQUEST_KEYS, Via};
+use super::pull_requests::{PULL_REQUEST_KEYS, WAYS};
 use super::sandbox::SANDBOX_KEYS;
 use super::task_keys::KeyPlace;
 
@@ -189,7 +189,7 @@ static LAND_KEYS: &[Key] = &[
     )
     .example("true")
     .env("REGATTA_LAND_AUTO"),
-    Key::new("via", Kind::OneOf(Via::WORDS), "here", "Which way work takes to the target branch. `here`: Regatta moves the branch. `push`: the same, and the remote's branch first. `pr`: by pull requests, which are merged on GitHub.")
+    Key::new("via", Kind::OneOf(WAYS), "here", "Which way work takes to the target branch. `here`: Regatta moves the branch. `push`: the same, and the remote's branch first. `pr`: by pull requests, which are merged on GitHub.")
         .env("REGATTA_LAND_VIA"),
     Key::new("strategy", Kind::OneOf(STRATEGIES), "rebase", "How commits reach the target branch, also by pull requests. `pr` means the same as `via: pr`.")
         .env("REGATTA_LAND_STRATEGY"),

@@ -47,6 +47,7 @@ pub use node_file::{NodeProject, NodeSettings, parse_node};
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use profiles::Profile;
+pub(crate) use pull_requests::is_reviewer;
 pub use pull_requests::{PullRequests, Via};
 pub use roles::{Chain, Role, Roles};
 pub use schema::schema;

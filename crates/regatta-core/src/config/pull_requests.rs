@@ -15,6 +15,10 @@ use super::keys::{Key, Kind};
 use super::values::{Land, as_text};
 use super::yaml::quoted;
 
+use crate::spec::TaskSpec;
+use crate::train::Strategy;
+pub use crate::train::Via;
+
 /// The keys of the section.
 pub(super) static PULL_REQUEST_KEYS: &[Key] = &[
     Key::new("merge", Kind::OneOf(&["never", "approved", "green"]), "approved", "When Regatta merges. `never`: a person merges. `approved`: the checks passed, and somebody else with the permission `github.trust` approved. `green`: the checks passed."),
@@ -34,33 +38,8 @@ pub(super) static PULL_REQUEST_KEYS: &[Key] = &[
     Key::new("delete_branch", Kind::Bool, "true", "Whether to delete the branch on GitHub after the merge, if it is at the merged commit."),
 ];
 
-/// Which way work takes to the target branch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Via {
-    /// Regatta moves the branch here.
-    #[default]
-    Here,
-    /// The same, and the remote's branch first.
-    Push,
-    /// By pull requests.
-    Pr,
-}
-
-impl Via {
-    /// All words of `land.via`.
-    pub(super) const WORDS: &'static [&'static str] = &["here", "push", "pr"];
-
-    /// The one that `word` names.
-    pub fn named(word: &str) -> Option<Self> {
-        match word {
-            "here" => Some(Via::Here),
-            "push" => Some(Via::Push),
-            "pr" => Some(Via::Pr),
-            _ => None,
-        }
-    }
-}
+/// All words of `land.via`.
+pub(crate) const WAYS: &[&str] = &["here", "push", "pr"];
 
 /// Pull requests: the section `land.pr`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -146,6 +125,12 @@ impl Land {
         self.push = via == Via::Push;
     }
 
+    /// How and which way the work of a task lands.
+    pub fn way(&self, spec: &TaskSpec) -> (Strategy, Via) {
+        let usual = if self.push { Via::Push } else { self.via };
+        (self.strategy, spec.landing.via.unwrap_or(usual))
+    }
+
     /// What the user wants of a pull request. `viewer` is the account that Regatta acts as; `tested` is whether
     /// `test_command` passed on its head.
     pub fn policy(&self, github: &Github, viewer: &str, tested: bool) -> Policy {
@@ -209,7 +194,8 @@ pub(super) fn check(fields: &Fields, report: &mut Report) {
     }
 }
 
-fn is_reviewer(text: &str) -> bool {
+/// Whether this is a login, or a team as `owner/team`.
+pub(crate) fn is_reviewer(text: &str) -> bool {
     let part = |text: &str| {
         !text.is_empty()
             && !text.starts_with('-')

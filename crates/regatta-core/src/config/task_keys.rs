@@ -3,6 +3,7 @@
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::config_keys::MAX_TOKENS;
 use super::keys::{Key, Kind};
+use super::pull_requests::WAYS;
 
 /// A place where task keys may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,9 @@ pub static TASK_KEYS: &[Key] = &[
         .example("")
         .places(EVERYWHERE),
     Key::new("auto_land", Kind::Bool, "`land.auto`", "Whether work that passes lands on the target branch.").places(ONE_PLAN),
+    Key::new("via", Kind::OneOf(WAYS), "`land.via`", "Which way its work takes to the target branch: `here`, `push` or `pr`.").example("").places(ONE_PLAN),
+    Key::new("draft", Kind::Bool, "`land.pr.draft`", "Whether its pull request is opened as a draft.").places(ONE_PLAN),
+    Key::new("reviewers", Kind::OneOrMore, "`land.pr.reviewers`", "Who is asked to review its pull request: logins, or teams as `owner/team`.").example("").places(ONE_PLAN),
     Key::new("verdict_adapter", Kind::OneOf(ADAPTERS), "by the agent: `chain`, or `exit-code` for commands", "Where Regatta reads the verdict.")
         .example("")
         .places(EVERYWHERE),

@@ -10,6 +10,7 @@ pub mod issue;
 pub mod marker;
 pub mod pull;
 pub mod quota;
+pub mod record;
 pub mod remote;
 pub mod repository;
 pub mod slug;

@@ -6,6 +6,7 @@ use crate::oid::Oid;
 use crate::state::how_it_ended;
 use crate::time::counted;
 use crate::train::LandStep;
+use crate::train::history::merged_how;
 
 /// Text on one line.
 fn line(text: &str) -> String {
@@ -101,6 +102,21 @@ pub fn describe(body: &EventBody) -> String {
             LandStep::Bounce { detail, .. } => format!("back to its agent: {}", line(detail)),
             LandStep::Gate { candidate, note } => format!("candidate {}: {}", candidate.short(), line(note)),
             LandStep::Wait { why, .. } => format!("waits to land: {}", line(why)),
+            LandStep::Propose { head, branch } => format!("pushing {} as {branch}", head.short()),
+            LandStep::Proposed { number, url, is_new: true, .. } => {
+                format!("pull request #{number} is open: {}", line(url))
+            }
+            LandStep::Proposed { head, number, .. } => {
+                format!("pull request #{number} is open at {}", head.short())
+            }
+            LandStep::Merge { head, method } => {
+                format!("merging its pull request at {} ({})", head.short(), method.as_str())
+            }
+            LandStep::Merged { commit, number, tested } => format!(
+                "{} by pull request #{number} ({})",
+                landed_as(target.as_deref(), commit.short()),
+                merged_how(*tested)
+            ),
             LandStep::Landed { commit } => landed_as(target.as_deref(), commit.short()),
             LandStep::AlreadyIn { commit } => {
                 format!("nothing left to land: {} already has it", commit.short())

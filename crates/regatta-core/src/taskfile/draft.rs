@@ -9,12 +9,13 @@ use crate::config::bounds;
 use crate::config::fields::{Fields, Spot};
 use crate::config::file::{adapter, count, pairs, requirements, texts};
 use crate::config::yaml::quoted;
-use crate::config::{AgentKind, Config};
+use crate::config::{AgentKind, Config, is_reviewer};
 use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
 use crate::node::Requirement;
 use crate::part::Link;
-use crate::spec::TaskSpec;
+use crate::spec::{LandWishes, TaskSpec};
+use crate::train::Via;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
@@ -142,6 +143,22 @@ pub(super) fn group(fields: &Fields, report: &mut Report) -> Option<Spot<String>
 pub(super) fn requires(fields: &Fields, report: &mut Report) -> Option<Vec<Requirement>> {
     let said = fields.texts("requires")?;
     Some(requirements(said, &fields.path_of("requires"), report))
+}
+
+/// What the task wants of its landing.
+pub(super) fn landing(layers: &[&Fields], fields: &Fields, report: &mut Report) -> LandWishes {
+    for Spot { pos, value } in fields.texts("reviewers").unwrap_or_default() {
+        if !is_reviewer(value) {
+            let message = format!("{} is not a login, and not a team such as acme/backend", quoted(value));
+            report.error(*pos, &fields.path_of("reviewers"), message);
+        }
+    }
+    let reviewers = layers.iter().find_map(|fields| fields.texts("reviewers"));
+    LandWishes {
+        via: layers.iter().find_map(|fields| fields.text("via")).and_then(Via::named),
+        draft: layers.iter().find_map(|fields| fields.bool("draft")),
+        reviewers: reviewers.map(|list| list.iter().map(|spot| spot.value.clone()).collect()),
+    }
 }
 
 /// `max_attempts`, or `max_retries` plus one. Giving both is a mistake.

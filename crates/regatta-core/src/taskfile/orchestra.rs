@@ -203,6 +203,7 @@ fn task(
             verdict_adapter: VerdictAdapter::ExitCode,
             auto_commit: defaults.auto_commit,
             land: lands(place) && !read_only,
+            landing: Default::default(),
             workdir: common.workdir(read_only),
             assets: Some(common.assets()),
             plan: Some(common.plan.clone()),

@@ -163,6 +163,7 @@ fn complete(
         report.error(fields.pos_of("chain"), &fields.path_of("chain"), message).hint =
             Some("remove `chain` or `read_only`".into());
     }
+    let landing = draft::landing(&layers, fields, report);
     let whole = count_errors(report) == n_errors;
     let spec = match (&id, prompt, agent) {
         (Some(id), Some(prompt), Some((agent, kind))) if whole => Some(TaskSpec {
@@ -196,6 +197,7 @@ fn complete(
             verdict_adapter: draft::verdict_adapter(&layers, config, kind),
             auto_commit: flag("auto_commit").unwrap_or(config.defaults.auto_commit),
             land: land && !read_only && !chained,
+            landing,
             workdir: common.workdir.clone(),
             assets: None,
             plan: common.plan.clone(),

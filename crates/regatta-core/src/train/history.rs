@@ -9,7 +9,7 @@ use crate::time::{Timestamp, counted};
 /// One phase of a landing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phase {
-    /// `queued`, `gate`, `waiting`, `moving`, or the end: `landed`, `already-in`, `bounced`, `blocked`, `cancelled`.
+    /// `queued`, `gate`, `waiting`, `moving`, `proposing`, `proposed`, `merging`, or the end: `landed`, `already-in`, `bounced`, `blocked`, `cancelled`.
     pub phase: &'static str,
     /// The attempt that made the work.
     pub attempt: Option<u32>,
@@ -78,6 +78,27 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
                     phases.push(begin("moving", candidate.short().to_owned(), note.clone()));
                     open = Some(phases.len() - 1);
                 }
+                LandStep::Propose { head, branch } => {
+                    close(&mut phases);
+                    phases.push(begin("proposing", head.short().to_owned(), format!("pushes {branch}")));
+                    open = Some(phases.len() - 1);
+                }
+                LandStep::Proposed { number, url, .. } => {
+                    close(&mut phases);
+                    phases.push(begin("proposed", format!("#{number}"), url.clone()));
+                    open = Some(phases.len() - 1);
+                }
+                LandStep::Merge { head, method } => {
+                    close(&mut phases);
+                    let detail = format!("{} by {}", head.short(), method.as_str());
+                    phases.push(begin("merging", head.short().to_owned(), detail));
+                    open = Some(phases.len() - 1);
+                }
+                LandStep::Merged { commit, number, tested } => {
+                    close(&mut phases);
+                    let detail = format!("#{number}, {}", merged_how(*tested));
+                    phases.push(end("landed", event, approved.take(), commit.short().to_owned(), detail));
+                }
                 LandStep::Landed { commit } => {
                     close(&mut phases);
                     phases.push(end(
@@ -121,6 +142,11 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
         }
     }
     phases
+}
+
+/// What is known about the tree that a pull request brought to the target.
+pub fn merged_how(tested: bool) -> &'static str {
+    if tested { "tested here" } else { "merged untested here" }
 }
 
 fn end(

@@ -41,6 +41,56 @@ impl Strategy {
     pub fn named(word: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| *name == word).map(|(_, strategy)| *strategy)
     }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Strategy::Rebase => "rebase",
+            Strategy::Squash => "squash",
+            Strategy::Merge => "merge",
+        }
+    }
+}
+
+/// The way by which work reaches the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Via {
+    /// The branch of this repository is moved.
+    #[default]
+    Here,
+    /// The branch at the remote is moved first, then the one here.
+    Push,
+    /// A pull request is opened, and merged where it is.
+    Pr,
+}
+
+impl Via {
+    /// All names, as written in `land.via`.
+    pub const NAMES: [(&'static str, Via); 3] = [("here", Via::Here), ("push", Via::Push), ("pr", Via::Pr)];
+
+    /// The one that `word` names.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(name, _)| *name == word).map(|(_, via)| *via)
+    }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Via::Here => "here",
+            Via::Push => "push",
+            Via::Pr => "pr",
+        }
+    }
+
+    /// Whether it goes through a pull request.
+    pub fn is_pr(&self) -> bool {
+        *self == Via::Pr
+    }
+
+    fn is_usual(&self) -> bool {
+        !self.is_pr()
+    }
 }
 
 /// What a task asks of the train.
@@ -50,6 +100,9 @@ pub struct LandRequest {
     pub target: String,
     /// How to land it.
     pub strategy: Strategy,
+    /// Whether it goes through a pull request. `here` and `push` are one train, so neither is stored.
+    #[serde(default, skip_serializing_if = "Via::is_usual")]
+    pub via: Via,
     /// The commit the lane started from.
     pub base: Oid,
     /// The commit to land.
@@ -74,11 +127,12 @@ impl LandRequest {
         made: &Attempt,
         (base, head): (Oid, Oid),
         target: String,
-        strategy: Strategy,
+        (strategy, via): (Strategy, Via),
     ) -> Self {
         Self {
             target,
             strategy,
+            via,
             base,
             head,
             message: commit_message(spec, made.n, made.work_summary()),
@@ -99,6 +153,14 @@ pub enum HeldBy {
     Operation,
     /// A lock file of another git process.
     Lock,
+    /// Checks of its pull request, or the server that has it.
+    Forge,
+    /// A review of its pull request.
+    Review,
+    /// A person who merges its pull request, or allows it.
+    Ready,
+    /// Something that only a person can put in order.
+    Person,
     /// Anything else; the reason in words says what to do.
     #[default]
     Other,
@@ -146,6 +208,35 @@ pub enum CarStep {
         /// The commit that was tested and will land.
         candidate: Oid,
     },
+    /// Its branch is about to be pushed at this commit, and its pull request to be opened.
+    Proposing {
+        /// The commit to push.
+        head: Oid,
+    },
+    /// Its pull request is open.
+    Proposed {
+        /// The commit that was pushed.
+        head: Oid,
+    },
+    /// Its pull request is about to be merged.
+    Merging {
+        /// It is merged only at this commit.
+        head: Oid,
+        /// How it is merged.
+        method: Strategy,
+    },
+}
+
+impl CarStep {
+    /// Whether the target may have been moved already, here or elsewhere: nobody can take the work back.
+    pub fn may_have_landed(&self) -> bool {
+        matches!(self, CarStep::Gated { .. } | CarStep::Merging { .. })
+    }
+
+    /// Whether its pull request is open, or about to be, and is not being merged: a follow-up takes the car out.
+    pub fn is_proposed(&self) -> bool {
+        matches!(self, CarStep::Proposing { .. } | CarStep::Proposed { .. })
+    }
 }
 
 /// The facts a candidate is made from.
@@ -193,6 +284,41 @@ pub enum LandStep {
         /// The kind of that.
         #[serde(default, skip_serializing_if = "HeldBy::is_other")]
         held_by: HeldBy,
+    },
+    /// Any step but Merging becomes Proposing: the branch will be pushed, and its pull request opened or updated.
+    Propose {
+        /// The commit to push.
+        head: Oid,
+        /// The branch at the remote.
+        branch: String,
+    },
+    /// Proposing or Merging becomes Proposed: the pull request is open at that commit.
+    Proposed {
+        /// The commit that was pushed.
+        head: Oid,
+        /// Its number.
+        number: u64,
+        /// Where a person finds it.
+        url: String,
+        /// Whether it was opened just now.
+        #[serde(default)]
+        is_new: bool,
+    },
+    /// Proposed becomes Merging.
+    Merge {
+        /// It is merged only at this commit.
+        head: Oid,
+        /// How it is merged.
+        method: Strategy,
+    },
+    /// The pull request was merged, and the target here has it: the task has landed, the car leaves.
+    Merged {
+        /// The commit on the target.
+        commit: Oid,
+        /// The number of the pull request.
+        number: u64,
+        /// Whether exactly this tree passed the gate here.
+        tested: bool,
     },
     /// The ref was moved: the task has landed, the car leaves.
     Landed {
@@ -250,6 +376,34 @@ impl GateOutcome {
 }
 
 impl LandStep {
+    /// The commit on the target, if this step ends a landing well.
+    pub fn landed_commit(&self) -> Option<&Oid> {
+        match self {
+            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } | LandStep::Merged { commit, .. } => {
+                Some(commit)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the car leaves the train with this step.
+    pub fn is_end(&self) -> bool {
+        match self {
+            LandStep::Landed { .. }
+            | LandStep::AlreadyIn { .. }
+            | LandStep::Merged { .. }
+            | LandStep::Bounce { .. }
+            | LandStep::Reject { .. } => true,
+            LandStep::Intend { .. }
+            | LandStep::Tested { .. }
+            | LandStep::Gate { .. }
+            | LandStep::Wait { .. }
+            | LandStep::Propose { .. }
+            | LandStep::Proposed { .. }
+            | LandStep::Merge { .. } => false,
+        }
+    }
+
     /// Its name.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -257,6 +411,10 @@ impl LandStep {
             LandStep::Tested { .. } => "tested",
             LandStep::Gate { .. } => "gate",
             LandStep::Wait { .. } => "wait",
+            LandStep::Propose { .. } => "propose",
+            LandStep::Proposed { .. } => "proposed",
+            LandStep::Merge { .. } => "merge",
+            LandStep::Merged { .. } => "merged",
             LandStep::Landed { .. } => "landed",
             LandStep::AlreadyIn { .. } => "already-in",
             LandStep::Bounce { .. } => "bounce",

@@ -8,6 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 
 use crate::fleet::FleetMemory;
+use crate::landing::pulls::PullMemory;
 use crate::landing::train::TrainMemory;
 
 /// A task whose work waits for a person, at this commit.
@@ -18,6 +19,8 @@ type Guarded = (TaskId, Option<String>);
 pub struct Memory {
     /// What passed and what failed on the way to the target. Of one repository.
     pub(crate) train: Arc<TrainMemory>,
+    /// When pull requests were looked at, and what passed. Of one repository.
+    pub(crate) pulls: Arc<PullMemory>,
     /// Held while an account is chosen. Of the project.
     pub(crate) choosing: Arc<tokio::sync::Mutex<()>>,
     /// Lanes of settled tasks that could not be removed in time. Of one repository.

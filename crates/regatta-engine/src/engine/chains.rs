@@ -185,7 +185,7 @@ impl Engine {
                         made,
                         work,
                         self.ctx.repository.target.clone(),
-                        self.ctx.settings.config.land.strategy,
+                        self.ctx.settings.config.land.way(&found.build.spec),
                     ),
                 };
                 let request = request("land");

@@ -72,11 +72,17 @@ impl Effect {
             | EventBody::NodeJoined { .. }
             | EventBody::NodeLost { .. } => Self::Ready,
             EventBody::Landing { landing, .. } => match landing {
-                LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Bounce { .. } => Self::Ready,
-                LandStep::Reject { .. } => Self::Frees,
+                LandStep::Landed { .. }
+                | LandStep::AlreadyIn { .. }
+                | LandStep::Merged { .. }
+                | LandStep::Bounce { .. } => Self::Ready,
+                // Its declared writes are free from then on.
+                LandStep::Reject { .. } | LandStep::Proposed { .. } => Self::Frees,
                 LandStep::Intend { .. }
                 | LandStep::Tested { .. }
                 | LandStep::Gate { .. }
+                | LandStep::Propose { .. }
+                | LandStep::Merge { .. }
                 | LandStep::Wait { .. } => Self::None,
             },
             EventBody::Approved { .. }

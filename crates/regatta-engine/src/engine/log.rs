@@ -2,7 +2,7 @@
 
 use regatta_core::event::{Event, EventBody};
 use regatta_core::state::BlockReason;
-use regatta_core::train::LandStep;
+use regatta_core::train::{LandStep, Via};
 
 use super::due::Effect;
 use super::{Engine, EngineError};
@@ -96,18 +96,14 @@ impl Engine {
                 self.reservations.remove(task);
             }
             EventBody::Landing { landing, target } => {
-                if let LandStep::Landed { commit } | LandStep::AlreadyIn { commit } = landing
+                if let Some(commit) = landing.landed_commit()
                     && target.as_ref().is_none_or(|target| *target == self.ctx.repository.target)
                 {
                     self.heard_landed(task, commit);
                 }
-                if matches!(
-                    landing,
-                    LandStep::Landed { .. }
-                        | LandStep::AlreadyIn { .. }
-                        | LandStep::Reject { .. }
-                        | LandStep::Bounce { .. }
-                ) {
+                // A pull request may stay open for days: others may write the same files meanwhile, if the user agrees.
+                let is_proposed = matches!(landing, LandStep::Proposed { .. });
+                if landing.is_end() || is_proposed && !self.ctx.settings.config.land.pr.hold_writes {
                     self.radar.stir();
                     self.reservations.remove(task);
                 }
@@ -118,17 +114,27 @@ impl Engine {
                     Some(spec) => {
                         let attempt = event.attempt.unwrap_or_default();
                         let all_landed = self.ctx.memory.was_on_landed_work(task, attempt);
-                        self.train.has_car(spec, all_landed);
+                        match self.ctx.settings.config.land.way(spec) {
+                            (_, Via::Pr) => self.pulls.has_car(spec, all_landed),
+                            _ => self.train.has_car(spec, all_landed),
+                        }
                     }
-                    None => self.train.stir(),
+                    None => {
+                        self.train.stir();
+                        self.pulls.stir();
+                    }
                 }
                 self.radar.stir();
             }
-            EventBody::Enqueued { .. } => self.train.car_may_have_left(),
+            EventBody::Enqueued { .. } | EventBody::PromptQueued { rearmed: true, .. } => {
+                self.train.car_may_have_left();
+                self.pulls.car_may_have_left();
+            }
             _ => {}
         }
         if matches!(event.body, EventBody::Cancelled { .. }) {
             self.train.car_may_have_left();
+            self.pulls.car_may_have_left();
         }
         self.due.heard(Effect::of(&event.body), task, is_live, self.standby.holds_any());
     }

@@ -104,6 +104,7 @@ impl Engine {
             Some(self.due.due_in(Instant::now())),
             self.timers.due_in().filter(|_| self.stopping.is_none()).map(|left| left + TICK),
             self.train.due_in(),
+            self.pulls.due_in(),
             self.following.due_in().filter(|_| self.stopping.is_none()),
             self.standby.due_in().filter(|_| starts),
             radar.map(|left| left + TICK),

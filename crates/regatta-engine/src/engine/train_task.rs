@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
+use regatta_core::train::Car;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -14,7 +15,8 @@ use super::timers::TICK;
 use super::{End, Engine, EngineError};
 use crate::context::Context;
 use crate::landing::order::KnownDeps;
-use crate::landing::train::{self, CarNews, LOOK_AGAIN, LandError, Round};
+use crate::landing::pulls;
+use crate::landing::train::{self, CarNews, LOOK_AGAIN, LandError, Line, Round};
 use crate::landing::unfinished::has_unfinished;
 use crate::persist::until_answered;
 use crate::worker::Stop;
@@ -35,6 +37,7 @@ enum News {
 
 /// The current round, and the result of the last one.
 pub(super) struct TrainTask {
+    line: Line,
     round: Option<JoinHandle<Result<Round, LandError>>>,
     stop: watch::Sender<Option<Stop>>,
     news: News,
@@ -52,11 +55,14 @@ pub(super) struct TrainTask {
     is_elsewhere: bool,
     /// The hub did not answer, and may soon.
     waits_for_hub: bool,
+    /// When the last round wanted the next one.
+    due: Option<Duration>,
 }
 
 impl TrainTask {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(line: Line) -> Self {
         Self {
+            line,
             round: None,
             stop: watch::channel(None).0,
             news: News::Perhaps,
@@ -67,6 +73,7 @@ impl TrainTask {
             troubled_rounds: 0,
             is_elsewhere: false,
             waits_for_hub: false,
+            due: None,
         }
     }
 
@@ -98,13 +105,17 @@ impl TrainTask {
     }
 
     fn waits(&self) -> bool {
-        !self.waiting.is_empty() || self.is_elsewhere
+        !self.waiting.is_empty() || self.is_elsewhere || self.due.is_some()
     }
 
     fn start(&mut self, ctx: &Arc<Context>) {
         self.news = News::None;
         let known = CarNews { changed: self.cars.subscribe(), needs: std::mem::take(&mut self.needs) };
-        self.round = Some(tokio::spawn(train::round(ctx.clone(), self.stop.subscribe(), known)));
+        let (ctx, stop) = (ctx.clone(), self.stop.subscribe());
+        self.round = Some(match self.line {
+            Line::Cars => tokio::spawn(train::round(ctx, stop, known)),
+            Line::Pulls => tokio::spawn(pulls::round(ctx, stop, known)),
+        });
     }
 
     /// There is no car.
@@ -112,6 +123,7 @@ impl TrainTask {
         self.news = News::None;
         self.waiting.clear();
         self.is_elsewhere = false;
+        self.due = None;
     }
 
     /// Waits for the end of the round; forever if there is none.
@@ -130,6 +142,7 @@ impl TrainTask {
         self.troubled_rounds = if round.is_troubled { self.troubled_rounds + 1 } else { 0 };
         self.is_elsewhere = round.held_elsewhere;
         self.waits_for_hub = round.waits_for_hub;
+        self.due = round.due;
         self.waiting = round.waiting.into_iter().map(|(task, _)| task).collect();
         Ok(round.held_elsewhere)
     }
@@ -159,6 +172,9 @@ impl TrainTask {
 
     /// The pause before waiting cars are checked again: if git fails now, it will fail a second later too.
     fn look_again(&self) -> Duration {
+        if let (Some(due), false) = (self.due, self.is_elsewhere) {
+            return due;
+        }
         let doublings = self.troubled_rounds.saturating_sub(1).min(6);
         (LOOK_AGAIN * 2u32.pow(doublings)).min(LONGEST_LOOK_AGAIN)
     }
@@ -181,38 +197,66 @@ impl Drop for TrainTask {
 impl Engine {
     /// Starts landing if cars may be able to move and no round is running.
     pub(super) async fn start_landing(&mut self) -> Result<(), EngineError> {
+        let mut cars = None;
+        self.start_landing_of(Line::Cars, &mut cars).await?;
+        self.start_landing_of(Line::Pulls, &mut cars).await
+    }
+
+    fn train_of(&mut self, line: Line) -> &mut TrainTask {
+        match line {
+            Line::Cars => &mut self.train,
+            Line::Pulls => &mut self.pulls,
+        }
+    }
+
+    /// `known` has the cars of all lines, once they were read in this turn.
+    async fn start_landing_of(
+        &mut self,
+        line: Line,
+        known: &mut Option<Vec<Car>>,
+    ) -> Result<(), EngineError> {
         // While the engine drains, finished work still lands.
         let is_leaving = self.stopping.is_some_and(|end| end > End::Drain) || self.nodes.is_draining();
-        if self.train.is_under_way() || is_leaving {
+        if self.train_of(line).is_under_way() || is_leaving {
             return Ok(());
         }
-        let train = &mut self.train;
+        let train = self.train_of(line);
         // While another process holds the train, and for cars that wait, only the clock counts.
         let is_time = train.is_time();
         let is_due = match train.news {
             News::None => false,
             News::Perhaps | News::Arrived => !train.is_elsewhere || is_time,
         };
-        let repository = &self.ctx.repository;
+        let waits = train.waits();
+        let is_certain = train.news == News::Arrived && !train.is_elsewhere;
+        let repository = self.ctx.repository.clone();
         // With a hub, checkouts follow without the train.
-        let has_unfinished = || is_time && repository.hub.is_none() && has_unfinished(&repository.state_dir);
-        let wants_round = is_due || (is_time && train.waits()) || has_unfinished();
+        let has_unfinished = || {
+            line == Line::Cars && is_time && repository.hub.is_none() && has_unfinished(&repository.state_dir)
+        };
+        let wants_round = is_due || (is_time && waits) || has_unfinished();
         if !wants_round {
             return Ok(());
         }
-        if train.news != News::Arrived || train.is_elsewhere {
-            let cars = until_answered(|| self.ctx.services.store.cars(&repository.target)).await?;
-            let train = &mut self.train;
-            if cars.is_empty() && !has_unfinished() {
+        if !is_certain {
+            if known.is_none() {
+                *known = Some(until_answered(|| self.ctx.services.store.cars(&repository.target)).await?);
+            }
+            let cars: Vec<&Car> = known.iter().flatten().filter(|car| line.has(car)).collect();
+            let may_be_open = line == Line::Pulls && self.ctx.settings.config.land.via.is_pr();
+            let has_open = may_be_open && cars.is_empty() && pulls::has_open(&self.ctx).await?;
+            let train = self.train_of(line);
+            if cars.is_empty() && !has_unfinished() && !has_open {
                 train.is_empty();
                 return Ok(());
             }
-            if !is_time && cars.iter().all(|car| train.is_stuck(&car.task)) {
+            if !is_time && !cars.is_empty() && cars.iter().all(|car| train.is_stuck(&car.task)) {
                 train.news = News::None;
                 return Ok(());
             }
         }
-        self.train.start(&self.ctx);
+        let ctx = self.ctx.clone();
+        self.train_of(line).start(&ctx);
         Ok(())
     }
 }

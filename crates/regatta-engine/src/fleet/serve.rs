@@ -7,7 +7,7 @@ use regatta_core::node::EngineStatus;
 use regatta_store::{DocumentWrite, STATUS, StoreError};
 use tokio::time::Instant;
 
-use super::{facts, register};
+use super::{AGAIN, facts, register};
 use crate::clock;
 use crate::context::Context;
 
@@ -21,8 +21,6 @@ const STATUS_AGE: Duration = Duration::from_secs(60);
 const CLOCK_LOOK: Duration = Duration::from_secs(5);
 /// A difference that has changed by this many milliseconds is written at once.
 const MOVED_MS: u64 = 1000;
-/// The pause after an error of the store.
-const AGAIN: Duration = Duration::from_secs(2);
 /// How often the machine is looked at again.
 const FACTS_AGE: Duration = Duration::from_secs(60 * 60);
 
@@ -44,12 +42,7 @@ impl Drop for Ended {
 /// Reads all nodes and orders whenever a document changes.
 async fn follow(ctx: &Context) {
     let store = &ctx.services.store;
-    let mut news = loop {
-        match store.subscribe_documents().await {
-            Ok(news) => break news,
-            Err(_) => tokio::time::sleep(AGAIN).await,
-        }
-    };
+    let mut news = super::document_news(store.as_ref()).await;
     loop {
         let _ = news.borrow_and_update();
         match register::read(store.as_ref()).await {

@@ -73,7 +73,10 @@ impl Chains {
     pub(super) fn date(&mut self, car: &Car, now: Timestamp) -> Timestamp {
         match &car.step {
             CarStep::Intended { intent } | CarStep::Gated { intent, .. } => intent.at,
-            CarStep::Queued => *self.dates.entry(approval(car)).or_insert(now),
+            CarStep::Queued
+            | CarStep::Proposing { .. }
+            | CarStep::Proposed { .. }
+            | CarStep::Merging { .. } => *self.dates.entry(approval(car)).or_insert(now),
         }
     }
 

@@ -79,7 +79,7 @@ pub(super) fn standing(
     })
 }
 
-/// Runs the user's `pre-push` hook, then moves the branch at the remote. Never by force.
+/// Runs the user's `pre-push` hook, then moves the target at the remote. Never by force.
 pub(super) async fn push(
     ctx: &Arc<Context>,
     remote: &str,
@@ -87,10 +87,22 @@ pub(super) async fn push(
     new: Oid,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Pushed, GitError> {
-    if let Some(why) = refused_by_hook(ctx, remote, old.as_ref(), &new, stop).await? {
+    push_branch(ctx, remote, &ctx.repository.target, old, new, stop).await
+}
+
+/// The same for any branch.
+pub(super) async fn push_branch(
+    ctx: &Arc<Context>,
+    remote: &str,
+    branch: &str,
+    old: Option<Oid>,
+    new: Oid,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Pushed, GitError> {
+    if let Some(why) = hook_refuses(ctx, remote, branch, old.as_ref(), &new, stop).await? {
         return Ok(Pushed::Refused(why));
     }
-    let remote = remote.to_owned();
+    let (remote, branch) = (remote.to_owned(), branch.to_owned());
     ctx.blocking(move |ctx| {
         // A lease alone would let the branch go backwards.
         if let Some(old) = &old
@@ -98,7 +110,7 @@ pub(super) async fn push(
         {
             return Ok(Pushed::Moved);
         }
-        let name = format!("refs/heads/{}", ctx.repository.target);
+        let name = format!("refs/heads/{branch}");
         let lease = format!("--force-with-lease={name}:{}", old.as_ref().map_or("", Oid::as_str));
         let command = ctx
             .repository
@@ -127,27 +139,32 @@ pub(super) async fn push(
         if let Some(line) = refusal {
             why.push(line.split('\t').next_back().unwrap_or_default().to_owned());
             let why = why.join("; ");
-            return Ok(Pushed::Refused(format!(
-                "{remote} refused the push of {}: {why}",
-                ctx.repository.target
-            )));
+            return Ok(Pushed::Refused(format!("{remote} refused the push of {branch}: {why}")));
         }
         if ran.code.is_none() {
             why.push("git was killed".to_owned());
         }
         let why = why.join("; ");
-        Ok(Pushed::Unknown(format!(
-            "the push of {} to {remote} did not finish: {why}",
-            ctx.repository.target
-        )))
+        Ok(Pushed::Unknown(format!("the push of {branch} to {remote} did not finish: {why}")))
     })
     .await
 }
 
-/// The output of the user's `pre-push` hook, if it refuses.
+/// The output of the user's `pre-push` hook, if it refuses the target.
 pub(super) async fn refused_by_hook(
     ctx: &Arc<Context>,
     remote: &str,
+    old: Option<&Oid>,
+    new: &Oid,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Option<String>, GitError> {
+    hook_refuses(ctx, remote, &ctx.repository.target, old, new, stop).await
+}
+
+async fn hook_refuses(
+    ctx: &Arc<Context>,
+    remote: &str,
+    branch: &str,
     old: Option<&Oid>,
     new: &Oid,
     stop: watch::Receiver<Option<Stop>>,
@@ -169,7 +186,7 @@ pub(super) async fn refused_by_hook(
     // A hub may have an address only, which then is its name.
     let url = if url.is_empty() { remote.to_owned() } else { url };
     let none = "0".repeat(new.as_str().len());
-    let name = format!("refs/heads/{}", ctx.repository.target);
+    let name = format!("refs/heads/{branch}");
     let old = old.map_or(none.as_str(), Oid::as_str);
     let stdin = format!("{name} {new} {name} {old}\n");
     let run_dir = ctx.repository.state_dir.join("gates").join(format!("push-{}", new.short()));

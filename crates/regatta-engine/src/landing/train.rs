@@ -75,6 +75,24 @@ pub(crate) struct Round {
     pub(crate) held_elsewhere: bool,
     /// The hub did not answer, and has not been away for longer than it may be.
     pub(crate) waits_for_hub: bool,
+    /// When the next round is due; unset, cars that wait are looked at again soon.
+    pub(crate) due: Option<Duration>,
+}
+
+/// Which cars a lander moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Those that land by a move of the target.
+    Cars,
+    /// Those that land by a pull request.
+    Pulls,
+}
+
+impl Line {
+    /// Whether a car is one of them.
+    pub(crate) fn has(self, car: &Car) -> bool {
+        car.request.via.is_pr() == (self == Line::Pulls)
+    }
 }
 
 /// How a round learns of cars.
@@ -105,32 +123,10 @@ pub(crate) async fn round(
     else {
         return Ok(Round { held_elsewhere: true, ..Round::default() });
     };
-    let mut train = Train {
-        picture: Picture::new(&ctx.repository.state_dir, &ctx.services.session, &ctx.repository.target),
-        ctx: ctx.clone(),
-        lander: lander.clone(),
-        stop,
-        cars: Vec::new(),
-        begun: Vec::new(),
-        is_stale: AtomicBool::new(false),
-        deps: Deps::new(news.needs),
-        tests: Vec::new(),
-        gates: JoinSet::new(),
-        retiring: JoinSet::new(),
-        waiting: BTreeMap::new(),
-        remote: None,
-        hub_tip: None,
-        here: HashSet::new(),
-        unanswered: 0,
-        lacks_work: false,
-        fit: HashSet::new(),
-        stumbles: 0,
-        met: BTreeSet::new(),
-        nobody_collects: None,
-    };
+    let mut train = Train::new(&ctx, lander.clone(), stop, news.needs, Line::Cars);
     let result = train.go(news.changed).await;
     train.abort_all().await;
-    while train.retiring.join_next().await.is_some() {}
+    train.wait_for_retiring().await;
     let is_replaced = match &result {
         Err(LandError::Replaced) => true,
         Err(LandError::Store(StoreError::Fenced(_))) => ctx.repository.hub.is_some(),
@@ -150,7 +146,7 @@ pub(crate) async fn round(
     let away = ctx.memory.train.hub_away_for();
     let patience = ctx.settings.config.hub_patience.unwrap_or(Duration::MAX);
     let waits_for_hub = !away.is_zero() && away < patience;
-    Ok(Round { waiting, is_troubled, held_elsewhere: false, waits_for_hub })
+    Ok(Round { waiting, is_troubled, held_elsewhere: false, waits_for_hub, due: None })
 }
 
 /// What cars wait for: in words, and its kind.
@@ -176,9 +172,12 @@ pub(super) struct WaitingCar {
 pub(super) struct Train {
     pub(super) ctx: Arc<Context>,
     pub(super) lander: Lander,
+    line: Line,
     pub(super) stop: watch::Receiver<Option<Stop>>,
     /// The cars in order, without those that wait.
     pub(super) cars: Vec<Car>,
+    /// All of them in order.
+    all_cars: Vec<Car>,
     /// Cars that were about to be moved, whether or not they wait: they come first.
     pub(super) begun: Vec<Car>,
     /// Steps were written that `cars` and `begun` do not show yet.
@@ -228,6 +227,55 @@ pub(super) enum Went {
 }
 
 impl Train {
+    pub(super) fn new(
+        ctx: &Arc<Context>,
+        lander: Lander,
+        stop: watch::Receiver<Option<Stop>>,
+        needs: BTreeMap<TaskId, KnownDeps>,
+        line: Line,
+    ) -> Self {
+        Self {
+            picture: Picture::new(&ctx.repository.state_dir, &ctx.services.session, &ctx.repository.target),
+            ctx: ctx.clone(),
+            lander,
+            line,
+            stop,
+            cars: Vec::new(),
+            all_cars: Vec::new(),
+            begun: Vec::new(),
+            is_stale: AtomicBool::new(false),
+            deps: Deps::new(needs),
+            tests: Vec::new(),
+            gates: JoinSet::new(),
+            retiring: JoinSet::new(),
+            waiting: BTreeMap::new(),
+            remote: None,
+            hub_tip: None,
+            here: HashSet::new(),
+            unanswered: 0,
+            lacks_work: false,
+            fit: HashSet::new(),
+            stumbles: 0,
+            met: BTreeSet::new(),
+            nobody_collects: None,
+        }
+    }
+
+    /// All cars in order, those that wait included.
+    pub(super) fn all_cars(&self) -> &[Car] {
+        &self.all_cars
+    }
+
+    /// Whether steps were written that the cars do not show yet.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the lanes of landed cars are removed.
+    pub(super) async fn wait_for_retiring(&mut self) {
+        while self.retiring.join_next().await.is_some() {}
+    }
+
     async fn go(&mut self, mut changed: watch::Receiver<u64>) -> Result<(), LandError> {
         changed.mark_changed();
         self.load_passes().await?;
@@ -337,9 +385,11 @@ impl Train {
     pub(super) async fn load_cars(&mut self) -> Result<bool, LandError> {
         self.is_stale.store(false, Ordering::Relaxed);
         let cars = until_answered(|| self.ctx.services.store.cars(&self.ctx.repository.target)).await?;
+        let cars = cars.into_iter().filter(|car| self.line.has(car)).collect();
         let mut cars =
             in_order(self.ctx.services.store.as_ref(), &self.ctx.repository.state_dir, cars, &mut self.deps)
                 .await?;
+        self.all_cars.clone_from(&cars);
         self.begun = cars.iter().filter(|car| matches!(car.step, CarStep::Gated { .. })).cloned().collect();
         self.waiting.retain(|task, _| cars.iter().any(|car| car.task == *task));
         cars.retain(|car| !self.waiting.contains_key(&car.task));
@@ -692,16 +742,7 @@ impl Train {
         let at = clock::now();
         self.is_stale.store(true, Ordering::Relaxed);
         until_answered(|| self.ctx.services.store.land_all(&self.lander, steps, at)).await?;
-        let leaves = |step: &LandStep| {
-            !matches!(
-                step,
-                LandStep::Intend { .. }
-                    | LandStep::Tested { .. }
-                    | LandStep::Gate { .. }
-                    | LandStep::Wait { .. }
-            )
-        };
-        if steps.iter().any(|(_, step)| leaves(step)) {
+        if steps.iter().any(|(_, step)| step.is_end()) {
             self.ctx.memory.train.moved.notify_one();
         }
         Ok(())

@@ -15,6 +15,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::{FORGOTTEN, MOST_WAITING, PIECE, Piece, Request, Wanted, diff, is_request_id, piece_id};
 use crate::clock;
 use crate::context::Context;
+use crate::fleet;
 use crate::process::read_past_holes;
 use crate::session;
 
@@ -35,13 +36,7 @@ const SAY_ANYWAY: Duration = Duration::from_secs(5);
 pub(crate) async fn serve(ctx: Arc<Context>) {
     let Some(place) = session::place() else { return };
     let mut answering = Answering { requests: BTreeMap::new(), diffs: Arc::new(Semaphore::new(MOST_DIFFS)) };
-    let store = ctx.services.store.clone();
-    let mut news = loop {
-        match store.subscribe_documents().await {
-            Ok(news) => break news,
-            Err(_) => tokio::time::sleep(AGAIN).await,
-        }
-    };
+    let mut news = fleet::document_news(ctx.services.store.as_ref()).await;
     loop {
         let _ = news.borrow_and_update();
         if look(&ctx, &place.id, &news, &mut answering).await.is_err() {
@@ -122,7 +117,7 @@ struct Sent {
 enum Source {
     /// A file that may grow.
     Log(PathBuf),
-    /// It is being made; the reader was told so at this time.
+    /// It is being made. The time of the last message to the reader that says so.
     Making(Making, Option<Instant>),
     Made(Answer),
 }

@@ -8,6 +8,7 @@ use regatta_core::verdict::Verdict;
 use super::{Worker, WorkerError};
 use crate::clock;
 use crate::git::Oid;
+use crate::landing::pulls;
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
 
@@ -71,6 +72,42 @@ impl Worker {
         });
         let Some((base, head)) = last else { return Ok(None) };
         Ok(Some(Unlanded { base: base.clone(), head: head.clone() }))
+    }
+
+    /// A lane at the head of the task's open pull request, if its own is elsewhere: a person pushed to the branch, or the
+    /// branch was merged with its target. What the old lane has uncommitted is saved first.
+    pub(super) async fn lane_at_pull_request(
+        &self,
+        history: &[Attempt],
+    ) -> Result<Option<Lane>, WorkerError> {
+        if self.claim.prompt.is_none() {
+            return Ok(None);
+        }
+        let Some(head) = pulls::head_of(&self.ctx, &self.claim.task).await? else { return Ok(None) };
+        let bases = self.since_landing(history).iter().rev();
+        let Some(base) = bases.filter_map(|attempt| attempt.base.clone()).next() else { return Ok(None) };
+        let task = self.claim.task.clone();
+        let (at, there) = (clock::now(), head.clone());
+        let is_elsewhere = self.blocking(move |ctx| {
+            let work = &ctx.repository.work;
+            if !work.has_commit(&there)? || !work.has_commit(&base)? {
+                return Ok(None);
+            }
+            if let Some(lane) = ctx.repository.lanes.find(&task)? {
+                let own = lane.head()?;
+                // Only what is contained there, or has the same content, may be left behind.
+                let is_contained = own == there || work.is_ancestor(&own, &there)?;
+                if own == there || !is_contained {
+                    return Ok(None);
+                }
+                let _ = ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at)?;
+            }
+            Ok(Some(base))
+        });
+        match is_elsewhere.await? {
+            Some(base) => self.lane_again(Unlanded { base, head }).await,
+            None => Ok(None),
+        }
     }
 
     /// A lane with that work in it again; `None` if git no longer has it.

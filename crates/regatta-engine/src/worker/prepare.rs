@@ -62,6 +62,10 @@ impl Worker {
             }
             let task = task.clone();
             self.blocking(move |ctx| ctx.repository.lanes.reader(&task, &base, clock::now())).await?
+        } else if let Some(lane) = self.lane_at_pull_request(&history).await? {
+            self.history = history;
+            self.furnish(&lane).await?;
+            lane
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             self.keep_leavings(&lane).await?;

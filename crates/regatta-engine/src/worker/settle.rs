@@ -487,7 +487,7 @@ impl Worker {
                 &self.record,
                 (site.lane.base.clone(), head.clone()),
                 self.ctx.repository.target.clone(),
-                self.ctx.settings.config.land.strategy,
+                self.ctx.settings.config.land.way(&spec),
             )),
             _ => Outcome::Done { head: head.clone() },
         };

@@ -143,6 +143,9 @@ fn car(shown: &Shown, tests: &[TestNow]) -> CarDocument {
         CarStep::Queued => ("queued", None),
         CarStep::Intended { .. } => ("intended", None),
         CarStep::Gated { candidate, .. } => ("gated", Some(candidate.clone())),
+        CarStep::Proposing { head } => ("proposing", Some(head.clone())),
+        CarStep::Proposed { head } => ("proposed", Some(head.clone())),
+        CarStep::Merging { head, .. } => ("merging", Some(head.clone())),
     };
     CarDocument {
         attempt: car.attempt,

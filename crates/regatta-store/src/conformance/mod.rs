@@ -18,6 +18,7 @@ pub mod node;
 pub mod operate;
 pub mod profiles;
 pub mod prompt;
+pub mod proposal;
 pub mod queue;
 pub mod read;
 pub mod report;
@@ -185,6 +186,13 @@ macro_rules! conformance {
                 a_bounced_car_goes_back_to_its_agent_with_what_it_conflicts_with,
                 what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all,
                 a_tree_that_passed_is_remembered_for_its_gate,
+            }
+            proposal {
+                a_pull_request_goes_its_way_and_lands_its_task,
+                a_person_may_merge_at_any_time,
+                steps_of_a_pull_request_contradict_others,
+                what_is_said_takes_a_proposed_change_back_to_its_agent,
+                a_declined_change_can_board_again,
             }
             profiles {
                 whoever_was_used_last_has_the_highest_turn,

@@ -70,6 +70,7 @@ impl NewTask {
 pub fn landing(head: &str) -> LandRequest {
     LandRequest {
         target: "main".into(),
+        via: regatta_core::train::Via::Here,
         strategy: Strategy::Rebase,
         base: Oid::sample("base"),
         head: Oid::sample(head),

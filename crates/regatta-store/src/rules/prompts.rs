@@ -15,7 +15,7 @@ use regatta_core::time::Timestamp;
 use super::dependents::{dead_dependency, skip_if_hopeless};
 use super::queue::forget_failures;
 use super::record::{Folded, Kept, Key, QueuedPrompt, SetKey, Task, Want, folded};
-use super::{Call, Draft, Rule};
+use super::{Call, Draft, Rule, train};
 use crate::{NewPrompt, Outcome, RequestId, Result, Sent, StoreError};
 
 /// Queues a follow-up.
@@ -30,6 +30,7 @@ pub(crate) fn send<'a>(
         vec![
             Want::Record(Key::Task(Arc::clone(&task))),
             Want::Record(Key::Deps(Arc::clone(&task))),
+            Want::Record(Key::Car(Arc::clone(&task))),
             Want::Set(SetKey::PromptsOf(task)),
         ]
     };
@@ -65,7 +66,11 @@ fn send_in(draft: &mut Draft<'_>, task: &TaskId, prompt: &NewPrompt, request: &R
             let text = format!("{}: a {} task cannot be sent a prompt", row.id, row.state.name());
             return Err(StoreError::Refused(text).into());
         }
-        TaskState::Pending { .. } | TaskState::Parked { .. } | TaskState::Landing { .. } => false,
+        TaskState::Pending { .. } | TaskState::Parked { .. } => false,
+        // An open pull request may stay open for days: its car leaves, and boards again with the new work.
+        TaskState::Landing { .. } => {
+            train::car_of(draft, &task)?.is_some_and(|car| car.step.is_proposed())
+        }
         state => !state.is_claimed(),
     };
     if rearmed && let Some((dependency, _)) = dead_dependency(draft, &task)? {
@@ -110,6 +115,9 @@ fn send_in(draft: &mut Draft<'_>, task: &TaskId, prompt: &NewPrompt, request: &R
     }
     if let Some(queue) = &prompt.queue {
         draft.edit_task(&task)?.queue.clone_from(queue);
+    }
+    if matches!(row.state, TaskState::Landing { .. }) {
+        train::leave(draft, &task)?;
     }
     forget_failures(draft, &task)?;
     draft.change(&task, &Change::FollowUp, &event)?;

@@ -8,7 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::node::{Fact, Requirement};
 use regatta_core::state::{Change, ParkReason, TaskState};
 use regatta_core::time::{Timestamp, counted};
-use regatta_core::train::{CarStep, LandRequest};
+use regatta_core::train::LandRequest;
 use serde_json::Value;
 
 use super::dependents::dead_dependency;
@@ -167,8 +167,8 @@ fn ask_cancel(draft: &mut Draft<'_>, task: &Folded, by: &str) -> Rule<()> {
 fn cancel(draft: &mut Draft<'_>, task: &Folded, by: &str) -> Rule<()> {
     let row = draft.task(task)?;
     if let TaskState::Landing { .. } = row.state {
-        // Once the car is gated, the ref may have been moved already.
-        if let Some(CarStep::Gated { .. }) = train::car_of(draft, task)?.map(|car| car.step.clone()) {
+        // The ref may have been moved already, or the pull request merged.
+        if train::car_of(draft, task)?.is_some_and(|car| car.step.may_have_landed()) {
             return Err(StoreError::Refused(format!("{}: it is being landed at this moment", row.id)).into());
         }
         train::leave(draft, task)?;

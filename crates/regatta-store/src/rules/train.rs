@@ -11,12 +11,13 @@ use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::state::{Change, TaskState};
 use regatta_core::time::Timestamp;
-use regatta_core::train::{CarStep, LandRequest, LandStep};
+use regatta_core::train::{CarStep, LandRequest, LandStep, Via};
+use serde::Deserialize;
 
 use super::dependents::skip_if_hopeless;
 use super::record::{Folded, Holding, Kept, Key, Pass, SetKey, StoredCar, Task, Want, folded};
 use super::{Call, Draft, Rule, era, prompts, sessions};
-use crate::stored::bounded;
+use crate::stored::{bounded, from_json};
 use crate::{Lander, SessionId, StoreError};
 
 /// Makes a session the holder of a role.
@@ -92,7 +93,7 @@ fn wants_of_steps(lander: &Lander, steps: &[(TaskId, LandStep)]) -> Vec<Want> {
         wants.push(Want::Record(Key::Task(Arc::clone(&task))));
         wants.push(Want::Record(Key::Car(Arc::clone(&task))));
         match step {
-            LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => {
+            LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Merged { .. } => {
                 wants.push(Want::Set(SetKey::PromptsOf(Arc::clone(&task))));
                 wants.push(Want::Set(SetKey::Children(task)));
             }
@@ -101,6 +102,9 @@ fn wants_of_steps(lander: &Lander, steps: &[(TaskId, LandStep)]) -> Vec<Want> {
             LandStep::Intend { .. }
             | LandStep::Gate { .. }
             | LandStep::Tested { .. }
+            | LandStep::Propose { .. }
+            | LandStep::Proposed { .. }
+            | LandStep::Merge { .. }
             | LandStep::Wait { .. } => {}
         }
     }
@@ -168,7 +172,7 @@ fn land(draft: &mut Draft<'_>, lander: &Lander, id: &TaskId, step: &LandStep) ->
         return if is_past { Ok(()) } else { Err(contradicts(&row, step, "has no car").into()) };
     };
     let target = car.target.clone();
-    if lander.role != format!("train:{target}") {
+    if lander.role != role_of(&car)? {
         let text = format!("{id} lands on {target}, which is not for {}", lander.role);
         return Err(StoreError::Invalid(text).into());
     }
@@ -190,7 +194,35 @@ fn land(draft: &mut Draft<'_>, lander: &Lander, id: &TaskId, step: &LandStep) ->
             CarStep::Gated { candidate: now, .. } if now == candidate => Ok(()),
             CarStep::Gated { .. } => Err(contradicts(&row, step, "has another candidate").into()),
             CarStep::Queued => Err(contradicts(&row, step, "has no intent yet").into()),
+            CarStep::Proposing { .. } | CarStep::Proposed { .. } | CarStep::Merging { .. } => {
+                Err(contradicts(&row, step, "has a pull request").into())
+            }
         },
+        LandStep::Propose { head, .. } => match &car.step {
+            CarStep::Proposing { head: now } if now == head => Ok(()),
+            CarStep::Merging { .. } => Err(contradicts(&row, step, "is being merged").into()),
+            _ => {
+                put_step(draft, task, CarStep::Proposing { head: head.clone() })?;
+                draft.change(task, &Change::Proceed, &event)
+            }
+        },
+        LandStep::Proposed { head, .. } => match &car.step {
+            CarStep::Proposed { head: now } if now == head => Ok(()),
+            CarStep::Proposing { head: now } | CarStep::Merging { head: now, .. } if now == head => {
+                put_step(draft, task, CarStep::Proposed { head: head.clone() })?;
+                draft.change(task, &Change::Proceed, &event)
+            }
+            _ => Err(contradicts(&row, step, "was to be proposed at another commit").into()),
+        },
+        LandStep::Merge { head, method } => match &car.step {
+            CarStep::Proposed { head: now } if now == head => {
+                put_step(draft, task, CarStep::Merging { head: head.clone(), method: *method })?;
+                draft.change(task, &Change::Proceed, &event)
+            }
+            CarStep::Merging { head: now, method: by } if now == head && by == method => Ok(()),
+            _ => Err(contradicts(&row, step, "is not proposed at this commit").into()),
+        },
+        LandStep::Merged { commit, .. } => landed(draft, task, commit, target, &event),
         LandStep::Tested { .. } => draft.note(task, &event),
         LandStep::Wait { why, held_by } => {
             if matches!(&row.state, TaskState::Landing { waiting: Some(now), .. } if now == why) {
@@ -231,6 +263,20 @@ fn land(draft: &mut Draft<'_>, lander: &Lander, id: &TaskId, step: &LandStep) ->
     }
 }
 
+/// The role of the lander that moves a car. Pull requests have their own: no other car waits for their server.
+fn role_of(car: &StoredCar) -> Rule<String> {
+    #[derive(Deserialize)]
+    struct Way {
+        #[serde(default)]
+        via: Via,
+    }
+    let Way { via } = from_json("a request to land", &car.request)?;
+    Ok(match via {
+        Via::Pr => format!("forge:{}", car.target),
+        Via::Here | Via::Push => format!("train:{}", car.target),
+    })
+}
+
 fn put_step(draft: &mut Draft<'_>, task: &Folded, step: CarStep) -> Rule<()> {
     draft.edit::<StoredCar>(&Key::Car(Arc::clone(task)))?.step = step;
     Ok(())
@@ -241,7 +287,7 @@ fn is_history(state: &TaskState, step: &LandStep) -> bool {
     match (state, step) {
         (
             TaskState::Landed { commit: now, .. },
-            LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
+            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } | LandStep::Merged { commit, .. },
         ) => now == commit,
         (TaskState::Pending { .. }, LandStep::Bounce { .. }) => true,
         (TaskState::Blocked { reason: now, detail: said }, LandStep::Reject { reason, detail, .. }) => {

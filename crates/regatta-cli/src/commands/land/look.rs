@@ -127,6 +127,11 @@ pub(crate) fn what_it_does(
             ("●", format!("about to land as {}", candidate.short()))
         }
         (None, CarStep::Intended { .. }, None) => ("○", "was tested, or is about to be".to_owned()),
+        (None, CarStep::Proposing { head }, None) => {
+            ("○", format!("about to be proposed at {}", head.short()))
+        }
+        (None, CarStep::Proposed { head }, None) => ("◐", format!("proposed at {}", head.short())),
+        (None, CarStep::Merging { head, .. }, None) => ("●", format!("being merged at {}", head.short())),
         (None, CarStep::Queued, None) => ("○", "is waiting for its turn".to_owned()),
     }
 }

@@ -167,6 +167,7 @@ fn model() -> Model {
     let request = LandRequest {
         target: "main".to_owned(),
         strategy: Strategy::Rebase,
+        via: Default::default(),
         base: commit.clone(),
         head: commit.clone(),
         message: String::new(),

@@ -34,9 +34,15 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         },
         EventBody::Done { head } => Change::Finish { head },
         EventBody::Landing { landing, target } => match landing {
-            LandStep::Intend { .. } | LandStep::Gate { .. } => Change::Proceed,
+            LandStep::Intend { .. }
+            | LandStep::Gate { .. }
+            | LandStep::Propose { .. }
+            | LandStep::Proposed { .. }
+            | LandStep::Merge { .. } => Change::Proceed,
             LandStep::Wait { why, held_by } => Change::Wait { why, held_by },
-            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } => Change::Land { commit, target },
+            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } | LandStep::Merged { commit, .. } => {
+                Change::Land { commit, target }
+            }
             // Told by the event behind it.
             LandStep::Reject { .. } | LandStep::Tested { .. } => return None,
             LandStep::Bounce { .. } => Change::Bounce,

@@ -1,0 +1,382 @@
+//! Looks at open pull requests: all of them with one request, and closely at those with news.
+
+use std::time::Duration;
+
+use regatta_core::forge::feedback::{self, Due};
+use regatta_core::forge::pull::{
+    Column, Expected, Glance, Mergeable, Next, PullFacts, PullState, Seen, WaitFor, column, line, next,
+};
+use regatta_core::forge::quota::{Awaited, look_every};
+use regatta_core::forge::record::{PullRecord, Shown};
+use regatta_core::forge::{NodeId, Slug};
+use regatta_core::id::TaskId;
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::time::Timestamp;
+use regatta_core::train::{Car, CarStep, LandRequest};
+use regatta_store::{Operation, RequestId, StoreError};
+
+use super::desk::Desk;
+use super::{Ended, Pulls, Trouble, feed};
+use crate::clock;
+use crate::forge::{ForgeError, Pull};
+use crate::landing::gate;
+use crate::persist::until_answered;
+
+/// Most pull requests in one look.
+const MOST: usize = 100;
+/// How often a pull request is looked at whose task waits for a person.
+const ASIDE: Duration = Duration::from_secs(5 * 60);
+
+/// A pull request and what is to be done about it.
+pub(super) struct Looked {
+    pub(super) car: Car,
+    pub(super) record: PullRecord,
+    pub(super) facts: PullFacts,
+    pub(super) next: Next,
+    /// What its agent gets, and when.
+    pub(super) due: Due,
+}
+
+impl Pulls {
+    /// Looks at what is open, if it is time, and takes the first step that follows.
+    pub(super) async fn look(&mut self, desk: &Desk) -> Result<Ended, Trouble> {
+        let ctx = self.train.ctx.clone();
+        let now = clock::now();
+        let cars: Vec<Car> = self
+            .train
+            .all_cars()
+            .iter()
+            .filter(|car| matches!(car.step, CarStep::Proposed { .. }))
+            .cloned()
+            .collect();
+        let watched: Vec<PullRecord> = self.records.all().filter(|record| record.is_open()).cloned().collect();
+        let declined = self.records.all().filter(|record| record.pull.is_some() && record.end.is_some());
+        let declined: Vec<PullRecord> = self.worth_a_look(declined.cloned().collect()).await?;
+        if watched.is_empty() && declined.is_empty() {
+            return Ok(Ended::Nothing);
+        }
+        let (look_at, again) = {
+            let known = ctx.memory.pulls.known();
+            (known.look_at, known.again.values().min().copied())
+        };
+        let due = look_at.map(|at| again.map_or(at, |again| at.min(again)));
+        if let Some(due) = due.filter(|due| now < *due) {
+            self.due_at(due);
+            self.keep_waiting(&cars).await?;
+            return Ok(Ended::Nothing);
+        }
+        let mut pulls: Vec<&PullRecord> = watched.iter().chain(&declined).collect();
+        pulls.truncate(MOST);
+        let ids: Vec<NodeId> =
+            pulls.iter().filter_map(|record| Some(record.pull.as_ref()?.id.clone())).collect();
+        let glances = desk.forge.look(&ids).await?;
+        self.plan_next_look(&cars, &pulls, now);
+        let mut ready: Vec<Looked> = Vec::new();
+        for (record, glance) in pulls.iter().zip(&glances) {
+            let car = cars.iter().find(|car| car.task == record.task);
+            if !self.has_news(record, glance, now) {
+                if let Some(car) = car {
+                    self.keep_waiting(std::slice::from_ref(car)).await?;
+                }
+                continue;
+            }
+            let Some(car) = car else {
+                self.aside(desk, record, glance).await?;
+                continue;
+            };
+            if let Some(looked) = self.closely(desk, car, record, glance).await?
+                && let Some(merge) = self.decide(desk, looked).await?
+            {
+                ready.push(merge);
+            }
+        }
+        // One merge at a time, in the order of the train; the others are looked at again after it.
+        let Some(first) = cars.iter().find_map(|car| ready.iter().position(|one| one.car.task == car.task))
+        else {
+            return Ok(Ended::Nothing);
+        };
+        let others = ready.len() > 1;
+        let first = ready.swap_remove(first);
+        if others {
+            ctx.memory.pulls.look_now();
+        }
+        self.merge(desk, first).await
+    }
+
+    /// Closed pull requests whose tasks still wait: a person may open them again, or merge them after all.
+    async fn worth_a_look(&self, closed: Vec<PullRecord>) -> Result<Vec<PullRecord>, StoreError> {
+        let mut worth = Vec::new();
+        for record in closed {
+            let task = until_answered(|| self.train.ctx.services.store.task(&record.task)).await;
+            let is_blocked = matches!(
+                task.map(|task| task.state),
+                Ok(TaskState::Blocked { reason: BlockReason::Declined, .. })
+            );
+            if is_blocked {
+                worth.push(record);
+            }
+        }
+        Ok(worth)
+    }
+
+    fn has_news(&self, record: &PullRecord, glance: &Glance, now: Timestamp) -> bool {
+        let mut known = self.train.ctx.memory.pulls.known();
+        let is_time = known.again.get(&record.task).is_some_and(|at| now >= *at);
+        if is_time {
+            known.again.remove(&record.task);
+        }
+        let is_allowed = record.allowed.is_some() && record.allowed.as_ref().map(|it| &it.head) == record.head.as_ref();
+        is_time || is_allowed || glance.is_news(record.print.as_deref())
+    }
+
+    /// Everything about one pull request, and what follows from it.
+    async fn closely(
+        &mut self,
+        desk: &Desk,
+        car: &Car,
+        record: &PullRecord,
+        glance: &Glance,
+    ) -> Result<Option<Looked>, Trouble> {
+        let Some(pull) = &record.pull else { return Ok(None) };
+        let CarStep::Proposed { head } = &car.step else { return Ok(None) };
+        if !glance.found {
+            let detail = format!(
+                "pull request {} is not there any more: it was deleted, or your login has no access to it",
+                pull.number
+            );
+            self.train.reject(car, BlockReason::Policy, detail, Vec::new()).await?;
+            return Ok(None);
+        }
+        let facts = match desk.forge.pull(&pull.id).await {
+            Err(ForgeError::Gone(_)) => return Ok(None),
+            facts => facts?,
+        };
+        let ctx = self.train.ctx.clone();
+        let now = clock::now();
+        let mut record = record.clone();
+        let policy = desk.policy(&ctx, &record, self.is_tested(head).await?);
+        let heard = record.heard.keys();
+        let own = record.comment.iter().cloned().collect();
+        let due = feedback::due(&facts, &policy, &own, &heard, ctx.settings.config.land.pr.quiet.unwrap_or_default(), now);
+        let expected = Expected { head: head.clone(), base: record.base.clone() };
+        let seen = Seen {
+            now,
+            pushed_at: record.pushed_at.unwrap_or(now),
+            unknown_looks: record.unknown_looks,
+            heard: &heard,
+        };
+        let next = next(&facts, &policy, &expected, &seen);
+        record.unknown_looks =
+            if facts.mergeable == Mergeable::Unknown { record.unknown_looks + 1 } else { 0 };
+        record.print = Some(glance.print.clone());
+        record.shown = Some(shown(&facts, &next, &record, now));
+        self.records.put(record.clone()).await?;
+        self.look_again_in_time(&record.task, &next, &due, &record, now);
+        Ok(Some(Looked { car: car.clone(), record, facts, next, due }))
+    }
+
+    /// Whether exactly this work passed the gate here.
+    pub(super) async fn is_tested(&self, head: &regatta_core::oid::Oid) -> Result<bool, Trouble> {
+        let ctx = &self.train.ctx;
+        let Some(gate) = gate::fingerprint(ctx) else { return Ok(false) };
+        let passes = until_answered(|| ctx.services.store.passes(&gate)).await?;
+        let head = head.clone();
+        let tree = ctx.blocking(move |ctx| ctx.repository.work.tree_of(&head)).await?;
+        // A candidate on a target that had not moved has the tree of the work itself.
+        Ok(passes.contains(&tree))
+    }
+
+    /// Some things change without news from the forge: a time runs out.
+    fn look_again_in_time(
+        &self,
+        task: &TaskId,
+        next: &Next,
+        due: &Due,
+        record: &PullRecord,
+        now: Timestamp,
+    ) {
+        let pr = &self.train.ctx.settings.config.land.pr;
+        let mut at = match next {
+            Next::LookAgain { after } => Some(now.plus(*after)),
+            Next::Wait { on: WaitFor::FirstCheck { until } } => Some(*until),
+            Next::Wait { on: WaitFor::MissingChecks { overdue: false, .. } } => {
+                record.pushed_at.zip(pr.checks_within).map(|(pushed, within)| pushed.plus(within))
+            }
+            Next::Wait { on: WaitFor::Checks { .. } } => Some(now.plus(Duration::from_secs(15 * 60))),
+            _ => None,
+        };
+        if let Due::At(time) = due {
+            at = Some(at.map_or(*time, |at| at.min(*time)));
+        }
+        if let Some(at) = at {
+            self.train.ctx.memory.pulls.known().again.insert(task.clone(), at);
+        }
+    }
+
+    fn plan_next_look(&mut self, cars: &[Car], watched: &[&PullRecord], now: Timestamp) {
+        let awaited: Vec<Awaited> = watched
+            .iter()
+            .map(|record| Awaited {
+                pushed_at: record.pushed_at.unwrap_or(now),
+                only_person_since: record
+                    .shown
+                    .as_ref()
+                    .filter(|shown| shown.column == Column::InReview && shown.checks.1 + shown.checks.2 == 0)
+                    .and(record.pushed_at),
+            })
+            .collect();
+        let every = self.train.ctx.settings.config.github.every;
+        let pause = if cars.is_empty() { Some(ASIDE) } else { look_every(&awaited, every, now) };
+        let at = now.plus(pause.unwrap_or(ASIDE));
+        self.train.ctx.memory.pulls.known().look_at = Some(at);
+        self.due_at(at);
+    }
+
+    /// Cars without news wait for what they waited for.
+    async fn keep_waiting(&mut self, cars: &[Car]) -> Result<(), Trouble> {
+        for car in cars {
+            if self.train.waiting.contains_key(&car.task) {
+                continue;
+            }
+            let shown = self.records.of(&car.task).and_then(|record| record.shown.clone());
+            let (why, by) = match shown {
+                Some(shown) => (shown.line.clone(), super::decide::held_by(shown.column, &shown)),
+                None => ("its pull request was not looked at yet".to_owned(), regatta_core::train::HeldBy::Forge),
+            };
+            self.waits(car, why, by).await?;
+        }
+        Ok(())
+    }
+
+    /// An open pull request whose task is not in the train: its agent works on it, or it waits for a person.
+    async fn aside(&mut self, desk: &Desk, record: &PullRecord, glance: &Glance) -> Result<(), Trouble> {
+        let task = until_answered(|| self.train.ctx.services.store.task(&record.task)).await?;
+        if !matches!(task.state, TaskState::Blocked { .. }) {
+            return Ok(());
+        }
+        let is_merged = matches!(glance.state, Some(PullState::Merged { .. }));
+        let is_reopened = record.end.is_some() && matches!(glance.state, Some(PullState::Open));
+        if is_merged || is_reopened {
+            // People's acts count: its work boards again, and the next step finds what they did.
+            return self.board_again(record).await;
+        }
+        let mut record = record.clone();
+        record.print = Some(glance.print.clone());
+        let _ = desk;
+        Ok(self.records.put(record).await?)
+    }
+
+    async fn board_again(&mut self, record: &PullRecord) -> Result<(), Trouble> {
+        let ctx = self.train.ctx.clone();
+        let task = until_answered(|| ctx.services.store.task(&record.task)).await?;
+        let attempts = until_answered(|| ctx.services.store.attempts(&record.task)).await?;
+        let made = attempts.iter().rev().find(|attempt| attempt.head.is_some() && attempt.base.is_some());
+        let Some((made, base, head)) =
+            made.and_then(|made| Some((made, made.base.clone()?, made.head.clone()?)))
+        else {
+            return Ok(());
+        };
+        let way = (ctx.settings.config.land.strategy, regatta_core::train::Via::Pr);
+        let request = LandRequest::new(&task.spec, made, (base, head), ctx.repository.target.clone(), way);
+        let mut open = record.clone();
+        open.end = None;
+        self.records.put(open).await?;
+        let operation = Operation::Land { by: feed::FORGE.to_owned(), attempt: made.n, request };
+        let request = RequestId::fresh();
+        match until_answered(|| ctx.services.store.operate(&record.task, &operation, &request, clock::now())).await
+        {
+            Ok(()) | Err(StoreError::Refused(_) | StoreError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the pull request of a car that boards again was merged or closed meanwhile.
+    pub(super) async fn ended_meanwhile(
+        &mut self,
+        desk: &Desk,
+        car: &Car,
+        record: PullRecord,
+    ) -> Result<Option<Ended>, Trouble> {
+        let Some(pull) = record.pull.clone() else { return Ok(None) };
+        let facts = match desk.forge.pull(&pull.id).await {
+            Err(ForgeError::Gone(_)) => return Ok(None),
+            facts => facts?,
+        };
+        match &facts.state {
+            PullState::Open if Some(&facts.head.commit) != record.head.as_ref() => {
+                self.others_pushed(desk, car, record).await.map(|()| None)
+            }
+            PullState::Open => Ok(None),
+            PullState::Closed => {
+                let mut closed = record;
+                closed.end = Some(regatta_core::forge::record::PullEnd::Closed);
+                self.records.put(closed).await?;
+                Ok(None)
+            }
+            // What was merged may not have the newest work: then that is another pull request.
+            PullState::Merged { commit } => {
+                let has_all = {
+                    let (work, merged) = (car.request.head.clone(), facts.head.commit.clone());
+                    self.train
+                        .ctx
+                        .blocking(move |ctx| {
+                            Ok(ctx.repository.work.exists(&merged)?
+                                && ctx.repository.work.is_ancestor(&work, &merged)?)
+                        })
+                        .await?
+                };
+                if has_all {
+                    return self.merged_there(desk, car, record, &facts, commit.clone()).await.map(Some);
+                }
+                let mut over = record;
+                if let Some(commit) = commit {
+                    let head = facts.head.commit.clone();
+                    over.end = Some(regatta_core::forge::record::PullEnd::Merged { commit: commit.clone(), head });
+                    self.records.put(over).await?;
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// What people see.
+fn shown(facts: &PullFacts, next: &Next, record: &PullRecord, now: Timestamp) -> Shown {
+    use regatta_core::forge::pull::CheckState;
+    let count = |is: &dyn Fn(CheckState) -> bool| {
+        u32::try_from(facts.checks.iter().filter(|check| is(check.state)).count()).unwrap_or(u32::MAX)
+    };
+    let checks = (
+        count(&|state| state == CheckState::Passed),
+        count(&|state| state.has_ended() && state != CheckState::Passed),
+        count(&|state| !state.has_ended()),
+    );
+    let conflicts = match facts.mergeable {
+        Mergeable::Yes => Some(false),
+        Mergeable::No => Some(true),
+        Mergeable::Unknown => None,
+    };
+    let line = line(facts, next);
+    // The same picture keeps its time: nothing is written for it.
+    let at = match &record.shown {
+        Some(before) if before.line == line && before.checks == checks => before.at,
+        _ => now,
+    };
+    Shown { line, column: column(next), checks, conflicts, at }
+}
+
+/// A pull request as the forge takes it back.
+pub(super) fn as_pull(record: &PullRecord, facts: &PullFacts) -> Pull {
+    let repo: Slug = record.repo.clone();
+    Pull {
+        repo,
+        number: facts.number,
+        id: facts.id.clone(),
+        url: facts.url.clone(),
+        head: facts.head.clone(),
+        base: facts.base.clone(),
+        draft: facts.draft,
+        state: facts.state.clone(),
+        created: false,
+    }
+}

@@ -1,0 +1,335 @@
+//! Landing by pull requests: one round pushes, opens, looks, answers, merges and cleans up whatever is due.
+//!
+//! ```text
+//! Queued ─► gate here ─► Proposing ─► (push, open) ─► Proposed ─► looks ─► Merging ─► (merge, fetch, move) ─► Landed
+//!                            ▲                           │
+//!         new work after feedback, or a person's commits ┘
+//! ```
+//!
+//! Invariants: every act is recorded before it is taken, in the car's step or in the record of the pull request, and
+//! can be repeated: the next round finds what the last one did. The forge is asked only while something waits for it,
+//! and no car of another train waits for the forge.
+
+mod branch;
+mod decide;
+mod desk;
+mod feed;
+mod finish;
+mod look;
+mod propose;
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use regatta_core::causes::with_causes;
+use regatta_core::forge::record::PullRecord;
+use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
+use regatta_core::time::Timestamp;
+use regatta_core::train::{Car, CarStep, HeldBy};
+use regatta_store::{PULL, StoreError};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::gate::Gate;
+use super::train::{CarNews, Hold, LandError, Line, Round, Train};
+use crate::clock;
+use crate::context::Context;
+use crate::forge::ForgeError;
+use crate::git::GitError;
+use crate::persist::until_answered;
+use crate::worker::Stop;
+use desk::Desk;
+use records::Records;
+
+/// The pause after an error of git, or of a forge that does not say how long.
+const PAUSE: Duration = Duration::from_secs(30);
+/// The pause before the checkout of a user is looked at again.
+const CHECKOUT: Duration = Duration::from_secs(1);
+/// Errors of the forge in a row after which people see them.
+const SAID_AFTER: u32 = 3;
+
+/// What one process remembers about its pull requests, from round to round.
+#[derive(Debug, Default)]
+pub(crate) struct PullMemory {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// When the forge is looked at next.
+    look_at: Option<Timestamp>,
+    /// Work that passed the gate on a target: `None` without a gate.
+    passed: BTreeMap<TaskId, Passed>,
+    /// Errors of the forge in a row.
+    errors: u32,
+    /// Pull requests that are looked at in any case.
+    again: BTreeMap<TaskId, Timestamp>,
+}
+
+/// Work that may be proposed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Passed {
+    /// The work.
+    head: Oid,
+    /// The tree of the candidate that passed; none without a gate.
+    tree: Option<Oid>,
+}
+
+impl PullMemory {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next round looks at the forge, whatever the time.
+    pub(crate) fn look_now(&self) {
+        self.known().look_at = None;
+    }
+}
+
+/// What a step of a round came to.
+enum Ended {
+    /// It did something: what is due may have changed.
+    Went,
+    /// There is nothing to do now.
+    Nothing,
+}
+
+/// Why a step could not be taken.
+enum Trouble {
+    /// Nothing lands without it.
+    Land(LandError),
+    /// The forge did not do it.
+    Forge(ForgeError),
+}
+
+impl<E: Into<LandError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Trouble::Land(error.into())
+    }
+}
+
+impl From<ForgeError> for Trouble {
+    fn from(error: ForgeError) -> Self {
+        Trouble::Forge(error)
+    }
+}
+
+/// One round.
+struct Pulls {
+    train: Train,
+    records: Records,
+    gates: JoinSet<(TaskId, Passed, Result<Gate, LandError>)>,
+    /// Cars whose gates run.
+    gated: BTreeSet<TaskId>,
+    stop_gates: watch::Sender<Option<Stop>>,
+    /// When the next round is due.
+    due: Option<Timestamp>,
+}
+
+/// Brings every pull request as far as it can go now.
+pub(crate) async fn round(
+    ctx: Arc<Context>,
+    stop: watch::Receiver<Option<Stop>>,
+    news: CarNews,
+) -> Result<Round, LandError> {
+    let role = format!("forge:{}", ctx.repository.target);
+    let elected = until_answered(|| ctx.services.store.elect(&role, &ctx.services.session)).await?;
+    let Some(lander) = elected else { return Ok(Round { held_elsewhere: true, ..Round::default() }) };
+    let train = Train::new(&ctx, lander.clone(), stop, news.needs, Line::Pulls);
+    let mut pulls = Pulls {
+        records: Records::new(&ctx, &lander),
+        train,
+        gates: JoinSet::new(),
+        gated: BTreeSet::new(),
+        stop_gates: watch::channel(None).0,
+        due: None,
+    };
+    let result = pulls.go(news.changed).await;
+    let why = "the train stops".to_owned();
+    let _ = pulls.stop_gates.send(Some(Stop::Interrupt { why, now: true }));
+    while pulls.gates.join_next().await.is_some() {}
+    pulls.train.wait_for_retiring().await;
+    let resigned = until_answered(|| ctx.services.store.resign(&lander)).await;
+    match result {
+        Err(LandError::Store(StoreError::Fenced(_))) => {
+            return Ok(Round { held_elsewhere: true, ..Round::default() });
+        }
+        result => result?,
+    }
+    resigned?;
+    let waiting = pulls.train.waiting.into_iter().map(|(task, wait)| (task, wait.why)).collect();
+    let due = pulls.due.map(|due| due.since(clock::now()));
+    Ok(Round { waiting, due, ..Round::default() })
+}
+
+/// Whether a pull request is open whose task has no car: a person may merge or close it.
+pub(crate) async fn has_open(ctx: &Context) -> Result<bool, StoreError> {
+    let documents = until_answered(|| ctx.services.store.documents(PULL, "")).await?;
+    let records = documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
+    Ok(records.into_iter().any(|record| record.base == ctx.repository.target && record.is_open()))
+}
+
+/// The commit of a task's open pull request.
+pub(crate) async fn head_of(ctx: &Context, task: &TaskId) -> Result<Option<Oid>, StoreError> {
+    let found = until_answered(|| ctx.services.store.document(PULL, task.as_str())).await?;
+    let record = found.and_then(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
+    Ok(record.filter(PullRecord::is_open).and_then(|record| record.head))
+}
+
+impl Pulls {
+    async fn go(&mut self, mut changed: watch::Receiver<u64>) -> Result<(), LandError> {
+        self.load().await?;
+        changed.mark_unchanged();
+        if self.train.cars.is_empty() && !self.records.has_open() {
+            return Ok(());
+        }
+        let ctx = self.train.ctx.clone();
+        let desk = match Desk::open(&ctx).await {
+            Ok(desk) => desk,
+            Err(trouble) => return self.nobody_moves(trouble).await,
+        };
+        self.finish_sending().await?;
+        loop {
+            if self.train.stop.borrow().is_some() {
+                return Ok(());
+            }
+            if changed.has_changed().unwrap_or(false) || self.train.is_stale() {
+                changed.mark_unchanged();
+                self.load().await?;
+            }
+            match self.step(&desk).await {
+                Ok(Ended::Went) => {
+                    ctx.memory.pulls.known().errors = 0;
+                    continue;
+                }
+                Ok(Ended::Nothing) => {}
+                // A task was cancelled meanwhile, or got a follow-up: its car left by itself.
+                Err(Trouble::Land(LandError::Store(StoreError::Conflict(_)))) => {
+                    self.load().await?;
+                    continue;
+                }
+                Err(trouble) => {
+                    self.nobody_moves(trouble).await?;
+                    if self.gates.is_empty() {
+                        return Ok(());
+                    }
+                }
+            }
+            if self.gates.is_empty() {
+                return Ok(());
+            }
+            let pause = self.due.map_or(PAUSE, |due| due.since(clock::now()));
+            tokio::select! {
+                Some(ended) = self.gates.join_next() => self.gate_ended(ended).await?,
+                Ok(()) = changed.changed() => {}
+                Ok(()) = self.train.stop.changed() => {}
+                () = tokio::time::sleep(pause.max(Duration::from_millis(100))) => {}
+            }
+        }
+    }
+
+    /// Reads the cars and the records of their pull requests.
+    async fn load(&mut self) -> Result<(), LandError> {
+        self.train.load_cars().await?;
+        self.records.load().await?;
+        Ok(())
+    }
+
+    /// Takes the first step that is due.
+    async fn step(&mut self, desk: &Desk) -> Result<Ended, Trouble> {
+        self.due = None;
+        // What was begun comes first: it may be merged already.
+        for car in self.cars(|step| matches!(step, CarStep::Merging { .. })) {
+            if let Ended::Went = self.merging(desk, &car).await? {
+                return Ok(Ended::Went);
+            }
+        }
+        for car in self.cars(|step| matches!(step, CarStep::Proposing { .. })) {
+            self.push_and_open(desk, &car).await?;
+            return Ok(Ended::Went);
+        }
+        if self.train.fetch_cars().await? || self.train.refuse_unfit().await? {
+            self.load().await?;
+            return Ok(Ended::Went);
+        }
+        for car in self.cars(|step| matches!(step, CarStep::Queued)) {
+            if let Ended::Went = self.board(desk, &car).await? {
+                return Ok(Ended::Went);
+            }
+        }
+        self.look(desk).await
+    }
+
+    /// The cars at such a step, in order, without those that wait.
+    fn cars(&self, is_such: impl Fn(&CarStep) -> bool) -> Vec<Car> {
+        self.train.cars.iter().filter(|car| is_such(&car.step)).cloned().collect()
+    }
+
+    /// The next round begins at this time, or earlier.
+    fn due_at(&mut self, at: Timestamp) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    fn due_in(&mut self, pause: Duration) {
+        self.due_at(clock::now().plus(pause));
+    }
+
+    /// The forge, or git, cannot be used now: all cars keep their places and show why.
+    async fn nobody_moves(&mut self, trouble: Trouble) -> Result<(), LandError> {
+        let ctx = self.train.ctx.clone();
+        let errors = {
+            let mut known = ctx.memory.pulls.known();
+            known.errors += 1;
+            known.errors
+        };
+        let (why, by, pause) = match trouble {
+            Trouble::Land(LandError::Git(error)) => {
+                let why = match &error {
+                    GitError::Locked { stderr, .. } => stderr.clone(),
+                    error => with_causes(error),
+                };
+                (format!("could not {why}"), HeldBy::Other, PAUSE)
+            }
+            Trouble::Land(LandError::Hub(why)) => (why, HeldBy::Other, PAUSE),
+            Trouble::Land(error) => return Err(error),
+            Trouble::Forge(error) => {
+                let is_silent = errors < SAID_AFTER;
+                match error {
+                    ForgeError::Limited { until } => {
+                        self.due_at(until);
+                        let why = format!("GitHub is not asked again before {}", until.in_utc());
+                        // A pause between two writes is nothing to tell.
+                        if is_silent && until.since(clock::now()) < PAUSE {
+                            return Ok(());
+                        }
+                        (why, HeldBy::Forge, until.since(clock::now()))
+                    }
+                    ForgeError::Away(why) => {
+                        if is_silent {
+                            self.due_in(Duration::from_secs(5 << errors.min(3)));
+                            return Ok(());
+                        }
+                        (format!("GitHub cannot be reached: {why}"), HeldBy::Forge, PAUSE * 2)
+                    }
+                    ForgeError::Denied(why) | ForgeError::Refused(why) => (why, HeldBy::Person, PAUSE * 10),
+                    error => (error.to_string(), HeldBy::Person, PAUSE * 2),
+                }
+            }
+        };
+        self.due_in(pause.max(CHECKOUT));
+        let hold = Hold { why: ctx.settings.redact(&why), by };
+        self.train.all_wait(&hold).await
+    }
+
+    /// This car waits; the others go on.
+    async fn waits(&mut self, car: &Car, why: String, by: HeldBy) -> Result<(), LandError> {
+        let why = self.train.ctx.settings.redact(&why);
+        match self.train.wait(std::slice::from_ref(car), &Hold { why, by }).await {
+            Err(LandError::Store(StoreError::Conflict(_))) => Ok(()),
+            other => other,
+        }
+    }
+}
