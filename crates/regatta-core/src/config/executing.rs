@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Config;
 
 /// Dotted paths of such settings, besides the agents.
-const EXECUTING: [&str; 24] = [
+const EXECUTING: [&str; 25] = [
     "store",
     "hub",
     "lanes_root",
@@ -31,6 +31,7 @@ const EXECUTING: [&str; 24] = [
     "limits.budget_usd",
     "budget",
     "profiles",
+    "repos",
     "roles",
     "notify",
 ];

@@ -11,9 +11,9 @@ use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::pull_requests::Via;
 use super::reading::Reading;
-use super::values::{Config, Keep, LandFence, Origin};
+use super::values::{Config, Keep, Land, LandFence, Origin};
 use super::yaml::quoted;
-use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
+use super::{agents, bounds, check, models, normalised, notify, profiles, repos, rookery, yaml};
 use crate::train::Strategy;
 
 /// Parses `regatta.yaml`. A key with a mistake keeps its default, and the mistake is reported.
@@ -37,6 +37,9 @@ fn read(file: &str, text: &str, reading: Reading) -> (Config, Vec<Diagnostic>) {
     if let Some(fields) = &reading.section(&node, "", &keys, &mut report) {
         config.take(fields, &mut report);
         rookery::take(&mut config, &theirs, fields, &mut report);
+        if let Some(Value::Rows(rows)) = fields.field("repos").map(|field| &field.value) {
+            config.repos = repos::read(rows, &config, &mut report);
+        }
         check::config(&config, fields, &mut report);
     }
     (config, report.into_sorted())
@@ -115,36 +118,13 @@ impl Config {
                     _ => Keep::Failed,
                 }
             }
-            ("land.auto", Value::Bool(on)) => land.auto = Some(*on),
-            ("land.via", Value::Text(word)) => land.go(Via::named(word).unwrap_or_default()),
-            ("land.strategy", Value::Text(word)) if word == "pr" => land.go(Via::Pr),
-            ("land.strategy", Value::Text(word)) => {
-                land.strategy = Strategy::named(word).unwrap_or_default();
+            (path, value) if path.starts_with("land.") => {
+                let key = path.trim_start_matches("land.");
+                return land.put(key, value);
             }
-            ("land.test_command", Value::Text(text)) => land.test_command = some(text),
-            ("land.test_timeout", Value::Duration(span)) => land.test_timeout = *span,
-            ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
-            ("land.push", Value::Bool(true)) => land.go(Via::Push),
-            ("land.push", Value::Bool(false)) => {
-                if land.via == Via::Push {
-                    land.go(Via::Here);
-                }
-            }
-            ("land.fence", Value::Text(word)) => {
-                land.fence = match word.as_str() {
-                    "best-effort" => LandFence::BestEffort,
-                    _ => LandFence::Atomic,
-                }
-            }
-            ("land.retries", Value::Int(n)) => land.retries = count(*n),
-            ("land.guard", Value::Texts(list)) => land.guard = texts(list),
-            ("land.bounces", Value::Int(n)) => land.bounces = Some(count(*n)),
             ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
             ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
             ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
-            (path, value) if path.starts_with("land.pr.") => {
-                return land.pr.put(path.trim_start_matches("land.pr."), value);
-            }
             (path, value) if path.starts_with("github.") => {
                 return self.github.put(path.trim_start_matches("github."), value);
             }
@@ -192,6 +172,41 @@ impl Config {
     }
 }
 
+impl Land {
+    /// Stores the value of a key of `land`. `false` if there is no such key.
+    pub(super) fn put(&mut self, key: &str, value: &Value) -> bool {
+        match (key, value) {
+            ("auto", Value::Bool(on)) => self.auto = Some(*on),
+            ("via", Value::Text(word)) => self.go(Via::named(word).unwrap_or_default()),
+            ("strategy", Value::Text(word)) if word == "pr" => self.go(Via::Pr),
+            ("strategy", Value::Text(word)) => {
+                self.strategy = Strategy::named(word).unwrap_or_default();
+            }
+            ("test_command", Value::Text(text)) => self.test_command = some(text),
+            ("test_timeout", Value::Duration(span)) => self.test_timeout = *span,
+            ("parallel", Value::Int(n)) => self.parallel = count(*n),
+            ("push", Value::Bool(true)) => self.go(Via::Push),
+            ("push", Value::Bool(false)) => {
+                if self.via == Via::Push {
+                    self.go(Via::Here);
+                }
+            }
+            ("fence", Value::Text(word)) => {
+                self.fence = match word.as_str() {
+                    "best-effort" => LandFence::BestEffort,
+                    _ => LandFence::Atomic,
+                }
+            }
+            ("retries", Value::Int(n)) => self.retries = count(*n),
+            ("guard", Value::Texts(list)) => self.guard = texts(list),
+            ("bounces", Value::Int(n)) => self.bounces = Some(count(*n)),
+            (key, value) if key.starts_with("pr.") => return self.pr.put(key.trim_start_matches("pr."), value),
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// The path under which a value's origin is stored: an alias leads to the main key.
 pub(super) fn origin_path(path: &str) -> String {
     path.replace("max_retries", "max_attempts")
@@ -230,6 +245,6 @@ pub(crate) fn pairs(list: &[(String, String)]) -> BTreeMap<String, String> {
     list.iter().cloned().collect()
 }
 
-fn some(text: &str) -> Option<String> {
+pub(super) fn some(text: &str) -> Option<String> {
     (!text.trim().is_empty()).then(|| text.to_owned())
 }

@@ -26,6 +26,7 @@ mod profiles;
 mod pull_requests;
 pub(crate) mod reading;
 pub mod reference;
+mod repos;
 mod roles;
 mod rookery;
 mod sandbox;

@@ -21,6 +21,8 @@ const MOST_HEARD: usize = 4000;
 pub struct PullRecord {
     /// The task.
     pub task: TaskId,
+    /// The train of its car.
+    pub train: String,
     /// The host of the forge.
     pub host: String,
     /// The repository that the pull request is in.

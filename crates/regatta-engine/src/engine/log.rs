@@ -2,7 +2,7 @@
 
 use regatta_core::event::{Event, EventBody};
 use regatta_core::state::BlockReason;
-use regatta_core::train::{LandStep, Via};
+use regatta_core::train::LandStep;
 
 use super::due::Effect;
 use super::{Engine, EngineError};
@@ -114,27 +114,20 @@ impl Engine {
                     Some(spec) => {
                         let attempt = event.attempt.unwrap_or_default();
                         let all_landed = self.ctx.memory.was_on_landed_work(task, attempt);
-                        match self.ctx.settings.config.land.way(spec) {
-                            (_, Via::Pr) => self.pulls.has_car(spec, all_landed),
-                            _ => self.train.has_car(spec, all_landed),
-                        }
+                        let (_, via) = self.ctx.settings.config.land.way(spec);
+                        self.trains.has_car(spec, via, all_landed);
                     }
-                    None => {
-                        self.train.stir();
-                        self.pulls.stir();
-                    }
+                    None => self.trains.stir(),
                 }
                 self.radar.stir();
             }
             EventBody::Enqueued { .. } | EventBody::PromptQueued { rearmed: true, .. } => {
-                self.train.car_may_have_left();
-                self.pulls.car_may_have_left();
+                self.trains.car_may_have_left();
             }
             _ => {}
         }
         if matches!(event.body, EventBody::Cancelled { .. }) {
-            self.train.car_may_have_left();
-            self.pulls.car_may_have_left();
+            self.trains.car_may_have_left();
         }
         self.due.heard(Effect::of(&event.body), task, is_live, self.standby.holds_any());
     }

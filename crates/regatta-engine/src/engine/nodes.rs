@@ -177,10 +177,11 @@ impl Engine {
             self.nodes.stops_at = self.drain_ends(&order).await?;
             self.nodes.duty_n = order.duty_number();
             (self.nodes.has_stopped, self.nodes.has_resigned) = (false, false);
-            let why = || format!("{} drains this node", order.by);
-            let stop = self.nodes.is_draining().then(|| Stop::Interrupt { why: why(), now: false });
-            self.train.pause(stop.clone());
-            self.pulls.pause(stop);
+            self.trains.pause(
+                self.nodes
+                    .is_draining()
+                    .then(|| Stop::Interrupt { why: format!("{} drains this node", order.by), now: false }),
+            );
         }
         match order.duty {
             NodeDuty::Work | NodeDuty::Cordon => {}
@@ -192,8 +193,7 @@ impl Engine {
                     // Attempts of an earlier engine may be adopted only after the deadline.
                     self.workers.stop_rest(&Stop::Interrupt { why, now: false });
                 }
-                let lands = self.train.is_under_way() || self.pulls.is_under_way();
-                if !lands && !self.nodes.has_resigned {
+                if !self.trains.is_under_way() && !self.nodes.has_resigned {
                     self.resign_train().await?;
                     self.nodes.has_resigned = true;
                 }
@@ -235,7 +235,7 @@ impl Engine {
     async fn resign_train(&self) -> Result<(), EngineError> {
         let services = &self.ctx.services;
         for kind in ["train", "forge"] {
-            let role = format!("{kind}:{}", self.ctx.repository.target);
+            let role = format!("{kind}:{}", self.ctx.repository.train());
             let holder = until_answered(|| services.store.holder(&role)).await?;
             if let Some(lander) = holder.filter(|lander| lander.session == services.session) {
                 until_answered(|| services.store.resign(&lander)).await?;
@@ -261,7 +261,7 @@ impl Engine {
             return;
         }
         let order = self.nodes.order();
-        let is_busy = !self.workers.is_empty() || self.train.is_under_way() || self.pulls.is_under_way();
+        let is_busy = !self.workers.is_empty() || self.trains.is_under_way();
         let state = match order.duty {
             NodeDuty::Work => NodeState::Up,
             NodeDuty::Cordon => NodeState::Cordoned,

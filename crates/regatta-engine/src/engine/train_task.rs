@@ -1,4 +1,4 @@
-//! The engine and its train: one round of landing at a time, in the background, and when the next one is due.
+//! One train of the engine: one round of landing at a time, in the background, and when the next one is due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::train::Car;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::timers::TICK;
@@ -16,10 +15,9 @@ use super::{End, Engine, EngineError};
 use crate::context::Context;
 use crate::landing::order::KnownDeps;
 use crate::landing::pulls;
-use crate::landing::train::{self, CarNews, LOOK_AGAIN, LandError, Line, Round};
+use crate::landing::train::{CarNews, LOOK_AGAIN, LandError, Line, Round};
 use crate::landing::unfinished::has_unfinished;
 use crate::persist::until_answered;
-use crate::worker::Stop;
 
 /// Longest pause between two checks of waiting cars, reached after git has failed for some time.
 const LONGEST_LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -37,9 +35,7 @@ enum News {
 
 /// The current round, and the result of the last one.
 pub(super) struct TrainTask {
-    line: Line,
-    round: Option<JoinHandle<Result<Round, LandError>>>,
-    stop: watch::Sender<Option<Stop>>,
+    is_under_way: bool,
     news: News,
     /// Wakes the round under way when cars may have arrived or left.
     cars: watch::Sender<u64>,
@@ -60,11 +56,9 @@ pub(super) struct TrainTask {
 }
 
 impl TrainTask {
-    pub(super) fn new(line: Line) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            line,
-            round: None,
-            stop: watch::channel(None).0,
+            is_under_way: false,
             news: News::Perhaps,
             cars: watch::channel(0).0,
             needs: BTreeMap::new(),
@@ -75,10 +69,6 @@ impl TrainTask {
             waits_for_hub: false,
             due: None,
         }
-    }
-
-    pub(super) fn is_under_way(&self) -> bool {
-        self.round.is_some()
     }
 
     /// Cars may have arrived, or may be able to move.
@@ -108,14 +98,11 @@ impl TrainTask {
         !self.waiting.is_empty() || self.is_elsewhere || self.due.is_some()
     }
 
-    fn start(&mut self, ctx: &Arc<Context>) {
+    /// A round begins, with what is known about its cars.
+    pub(super) fn begin(&mut self) -> CarNews {
         self.news = News::None;
-        let known = CarNews { changed: self.cars.subscribe(), needs: std::mem::take(&mut self.needs) };
-        let (ctx, stop) = (ctx.clone(), self.stop.subscribe());
-        self.round = Some(match self.line {
-            Line::Cars => tokio::spawn(train::round(ctx, stop, known)),
-            Line::Pulls => tokio::spawn(pulls::round(ctx, stop, known)),
-        });
+        self.is_under_way = true;
+        CarNews { changed: self.cars.subscribe(), needs: std::mem::take(&mut self.needs) }
     }
 
     /// There is no car.
@@ -126,17 +113,9 @@ impl TrainTask {
         self.due = None;
     }
 
-    /// Waits for the end of the round; forever if there is none.
-    pub(super) async fn ended(&mut self) -> Result<Round, LandError> {
-        match &mut self.round {
-            Some(round) => round.await.expect("landing does not panic"),
-            None => std::future::pending().await,
-        }
-    }
-
     /// Takes in the result of a round. Returns whether another process holds the train.
     pub(super) fn take(&mut self, round: Result<Round, LandError>) -> Result<bool, LandError> {
-        self.round = None;
+        self.is_under_way = false;
         self.last_round = Instant::now();
         let round = round?;
         self.troubled_rounds = if round.is_troubled { self.troubled_rounds + 1 } else { 0 };
@@ -145,19 +124,6 @@ impl TrainTask {
         self.due = round.due;
         self.waiting = round.waiting.into_iter().map(|(task, _)| task).collect();
         Ok(round.held_elsewhere)
-    }
-
-    pub(super) fn stop(&self, stop: Stop) {
-        let _ = self.stop.send(Some(stop));
-    }
-
-    /// Stops the round under way, and lets none start, until this is called with `None`.
-    pub(super) fn pause(&self, stop: Option<Stop>) {
-        self.stop.send_if_modified(|known| {
-            let is_new = known.is_some() != stop.is_some();
-            *known = stop;
-            is_new
-        });
     }
 
     /// Whether the last round left the car of this task waiting.
@@ -185,67 +151,65 @@ impl TrainTask {
     }
 }
 
-impl Drop for TrainTask {
-    /// An engine that lost its store leaves no round behind: the next one continues it as after a crash.
-    fn drop(&mut self) {
-        if let Some(round) = &self.round {
-            round.abort();
-        }
-    }
-}
-
 impl Engine {
-    /// Starts landing if cars may be able to move and no round is running.
+    /// Starts landing in every repository where cars may be able to move and no round is running.
     pub(super) async fn start_landing(&mut self) -> Result<(), EngineError> {
-        let mut cars = None;
-        self.start_landing_of(Line::Cars, &mut cars).await?;
-        self.start_landing_of(Line::Pulls, &mut cars).await
+        // While the engine drains, finished work still lands.
+        let is_leaving = self.stopping.is_some_and(|end| end > End::Drain) || self.nodes.is_draining();
+        if is_leaving {
+            return Ok(());
+        }
+        if !self.ctx.has_several() {
+            return self.start_rounds(&self.ctx.clone()).await;
+        }
+        for yard in self.ctx.all() {
+            self.start_rounds(&yard).await?;
+        }
+        Ok(())
     }
 
-    fn train_of(&mut self, line: Line) -> &mut TrainTask {
-        match line {
-            Line::Cars => &mut self.train,
-            Line::Pulls => &mut self.pulls,
-        }
+    async fn start_rounds(&mut self, ctx: &Arc<Context>) -> Result<(), EngineError> {
+        let mut cars = None;
+        self.start_round(ctx, Line::Cars, &mut cars).await?;
+        self.start_round(ctx, Line::Pulls, &mut cars).await
     }
 
     /// `known` has the cars of all lines, once they were read in this turn.
-    async fn start_landing_of(
+    async fn start_round(
         &mut self,
+        ctx: &Arc<Context>,
         line: Line,
         known: &mut Option<Vec<Car>>,
     ) -> Result<(), EngineError> {
-        // While the engine drains, finished work still lands.
-        let is_leaving = self.stopping.is_some_and(|end| end > End::Drain) || self.nodes.is_draining();
-        if self.train_of(line).is_under_way() || is_leaving {
+        let place = (ctx.repository.name.clone(), line);
+        let train = self.trains.of(&place);
+        if train.is_under_way {
             return Ok(());
         }
-        let train = self.train_of(line);
         // While another process holds the train, and for cars that wait, only the clock counts.
         let is_time = train.is_time();
         let is_due = match train.news {
             News::None => false,
             News::Perhaps | News::Arrived => !train.is_elsewhere || is_time,
         };
-        let waits = train.waits();
-        let is_certain = train.news == News::Arrived && !train.is_elsewhere;
-        let repository = self.ctx.repository.clone();
+        let repository = &ctx.repository;
         // With a hub, checkouts follow without the train.
         let has_unfinished = || {
             line == Line::Cars && is_time && repository.hub.is_none() && has_unfinished(&repository.state_dir)
         };
-        let wants_round = is_due || (is_time && waits) || has_unfinished();
+        let wants_round = is_due || (is_time && train.waits()) || has_unfinished();
         if !wants_round {
             return Ok(());
         }
-        if !is_certain {
+        if train.news != News::Arrived || train.is_elsewhere {
+            let key = repository.train();
             if known.is_none() {
-                *known = Some(until_answered(|| self.ctx.services.store.cars(&repository.target)).await?);
+                *known = Some(until_answered(|| ctx.services.store.cars(&key)).await?);
             }
             let cars: Vec<&Car> = known.iter().flatten().filter(|car| line.has(car)).collect();
-            let may_be_open = line == Line::Pulls && self.ctx.settings.config.land.via.is_pr();
-            let has_open = may_be_open && cars.is_empty() && pulls::has_open(&self.ctx).await?;
-            let train = self.train_of(line);
+            let may_be_open = line == Line::Pulls && ctx.settings.config.land.via.is_pr();
+            let has_open = may_be_open && cars.is_empty() && pulls::has_open(ctx).await?;
+            let train = self.trains.of(&place);
             if cars.is_empty() && !has_unfinished() && !has_open {
                 train.is_empty();
                 return Ok(());
@@ -255,8 +219,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        let ctx = self.ctx.clone();
-        self.train_of(line).start(&ctx);
+        self.trains.start(ctx, line);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ mod diagnostics;
 mod docs;
 mod github;
 mod overrides;
+mod repos;
 mod rookery;
 mod values;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use regatta_core::causes::with_causes;
 use regatta_core::forge::pull::{MergeWhen, Policy};
 use regatta_core::forge::record::PullRecord;
 use regatta_core::forge::remote::RemoteAddress;
@@ -30,8 +31,27 @@ impl Desk {
             let why = "land.via is pr, but there is no remote; add one, or set land.via: here".to_owned();
             return Err(ForgeError::Refused(why).into());
         };
-        let forge = forge::open(ctx).await?;
-        let viewer = forge.who().await?.login;
+        let known = ctx.memory.pulls.known().forge.clone();
+        let (forge, viewer) = match known {
+            Some(known) => known,
+            None => {
+                let opened = tokio::task::spawn_blocking({
+                    let ctx = ctx.clone();
+                    move || {
+                        let (repository, settings) = (&ctx.repository, &ctx.settings);
+                        let github = &settings.config.github;
+                        forge::open(&repository.repo, &repository.work, github, &settings.environment)
+                    }
+                });
+                let forge = opened.await.expect("opening a forge does not panic");
+                let forge = forge.map_err(|error| {
+                    ForgeError::Refused(format!("{}; {}", with_causes(&error), error.hint()))
+                })?;
+                let viewer = forge.who().await?.login;
+                ctx.memory.pulls.known().forge = Some((forge.clone(), viewer.clone()));
+                (forge, viewer)
+            }
+        };
         let base = if forge.base().is_same(forge.head()) {
             head.clone()
         } else {

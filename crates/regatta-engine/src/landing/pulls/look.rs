@@ -277,7 +277,7 @@ impl Pulls {
             return Ok(());
         };
         let way = (ctx.settings.config.land.strategy, regatta_core::train::Via::Pr);
-        let request = LandRequest::new(&task.spec, made, (base, head), ctx.repository.target.clone(), way);
+        let request = LandRequest::new(&task.spec, made, (base, head), ctx.repository.train(), way);
         let mut open = record.clone();
         open.end = None;
         self.records.put(open).await?;

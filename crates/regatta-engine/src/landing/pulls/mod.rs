@@ -37,7 +37,7 @@ use super::gate::Gate;
 use super::train::{CarNews, Hold, LandError, Line, Round, Train};
 use crate::clock;
 use crate::context::Context;
-use crate::forge::ForgeError;
+use crate::forge::{Forge, ForgeError};
 use crate::git::GitError;
 use crate::persist::until_answered;
 use crate::worker::Stop;
@@ -52,13 +52,21 @@ const CHECKOUT: Duration = Duration::from_secs(1);
 const SAID_AFTER: u32 = 3;
 
 /// What one process remembers about its pull requests, from round to round.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct PullMemory {
     known: Mutex<Known>,
 }
 
-#[derive(Debug, Default)]
+impl std::fmt::Debug for PullMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PullMemory").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct Known {
+    /// The forge, and who Regatta is there: its pauses and its memory of answers last as long as the process.
+    forge: Option<(Arc<dyn Forge>, String)>,
     /// When the forge is looked at next.
     look_at: Option<Timestamp>,
     /// Work that passed the gate on a target: `None` without a gate.
@@ -135,7 +143,7 @@ pub(crate) async fn round(
     stop: watch::Receiver<Option<Stop>>,
     news: CarNews,
 ) -> Result<Round, LandError> {
-    let role = format!("forge:{}", ctx.repository.target);
+    let role = format!("forge:{}", ctx.repository.train());
     let elected = until_answered(|| ctx.services.store.elect(&role, &ctx.services.session)).await?;
     let Some(lander) = elected else { return Ok(Round { held_elsewhere: true, ..Round::default() }) };
     let train = Train::new(&ctx, lander.clone(), stop, news.needs, Line::Pulls);
@@ -169,7 +177,7 @@ pub(crate) async fn round(
 pub(crate) async fn has_open(ctx: &Context) -> Result<bool, StoreError> {
     let documents = until_answered(|| ctx.services.store.documents(PULL, "")).await?;
     let records = documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
-    Ok(records.into_iter().any(|record| record.base == ctx.repository.target && record.is_open()))
+    Ok(records.into_iter().any(|record| record.train == ctx.repository.train() && record.is_open()))
 }
 
 /// The commit of a task's open pull request.

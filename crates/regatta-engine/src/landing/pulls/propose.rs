@@ -189,6 +189,7 @@ impl Pulls {
         let branch = if is_ours { usual } else { format!("{usual}-{}", &tokens::fresh_token()[..4]) };
         Ok(PullRecord {
             task: car.task.clone(),
+            train: ctx.repository.train(),
             host: desk.forge.host().as_str().to_owned(),
             repo: desk.forge.base().clone(),
             head_repo: desk.forge.head().clone(),

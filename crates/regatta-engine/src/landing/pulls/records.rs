@@ -28,9 +28,9 @@ impl Records {
     pub(super) async fn load(&mut self) -> Result<(), LandError> {
         let documents = until_answered(|| self.ctx.services.store.documents(PULL, "")).await?;
         let records = documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
-        let target = &self.ctx.repository.target;
+        let train = self.ctx.repository.train();
         self.all = records
-            .filter(|record| record.base == *target)
+            .filter(|record| record.train == train)
             .map(|record| (record.task.clone(), record))
             .collect();
         Ok(())
