@@ -71,8 +71,3 @@ pub trait Forge: Send + Sync {
     /// Opens a closed pull request again, or closes an open one. [`ForgeError::Refused`] if the forge cannot.
     async fn set_open(&self, pull: &Pull, open: bool) -> Result<()>;
 }
-
-/// TEMP
-pub(crate) async fn open(_ctx: &std::sync::Arc<crate::context::Context>) -> Result<std::sync::Arc<dyn Forge>> {
-    Err(ForgeError::Refused("TEMP".to_owned()))
-}
