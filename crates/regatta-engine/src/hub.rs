@@ -21,7 +21,7 @@ use crate::git::{
 use crate::session;
 pub use answer::Answer;
 pub use find::HubError;
-pub(crate) use find::default_remote;
+pub(crate) use find::{default_remote, url_of};
 pub use make::MakeError;
 pub use trial::{Ability, Tried};
 

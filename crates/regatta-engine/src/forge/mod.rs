@@ -4,7 +4,11 @@
 //! returns [`ForgeError::Limited`] with the time to try again.
 
 mod error;
+pub mod github;
+pub mod host;
+mod open;
 mod values;
+pub mod wire;
 
 use async_trait::async_trait;
 use regatta_core::forge::pull::{Check, Glance, PullFacts};
@@ -14,7 +18,8 @@ use regatta_core::forge::{
 use regatta_core::oid::Oid;
 
 pub use error::{ForgeError, Result};
-pub use values::{CommentId, Listed, MergeRequest, Merged, NewPull, Place, Pull};
+pub use open::{OpenError, open, open_with};
+pub use values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, Place, Pull};
 
 /// What Regatta needs of a forge. Object safe; shared behind an `Arc`.
 #[async_trait]
@@ -22,11 +27,15 @@ pub trait Forge: Send + Sync {
     /// Its host.
     fn host(&self) -> &ForgeHost;
 
-    /// The repository that pull requests are opened in.
+    /// The repository that pull requests are opened in. Before [`Forge::home`] has been asked once, it is what the
+    /// settings and the remotes say, which can be an older name, or a fork of the right one.
     fn base(&self) -> &Slug;
 
     /// The repository that branches are pushed to: another one if it is a fork.
     fn head(&self) -> &Slug;
+
+    /// Both, by their names of today. Asked once, then known.
+    async fn home(&self) -> Result<Home>;
 
     /// The account that Regatta acts as.
     async fn who(&self) -> Result<Viewer>;

@@ -1,7 +1,7 @@
 //! What goes into the calls of a forge, and what comes back.
 
 use regatta_core::forge::pull::{Head, PullState};
-use regatta_core::forge::{NodeId, PullNumber, Slug};
+use regatta_core::forge::{NodeId, PullNumber, Repository, Slug};
 use regatta_core::oid::Oid;
 use regatta_core::train::Strategy;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,18 @@ pub struct Pull {
     /// Whether this call opened it.
     #[serde(default)]
     pub created: bool,
+    /// What was asked for and refused, such as a reviewer: for people.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Which repositories pull requests go to and come from, by their names of today.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The repository that pull requests are opened in.
+    pub base: Repository,
+    /// The repository that branches are pushed to: another one if it is a fork.
+    pub head: Slug,
 }
 
 /// How to merge.

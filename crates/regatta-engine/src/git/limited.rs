@@ -36,13 +36,19 @@ impl fmt::Debug for Lookout {
 
 /// Waits for a child that leads its own process group and reads no input; `None` if it was killed for the limit, or
 /// because the other side was silent.
-pub(super) fn output(
+pub(super) fn output(child: Child, limit: Duration, lookout: Option<&Lookout>) -> io::Result<Option<Output>> {
+    bounded_output(child, limit, lookout, usize::MAX)
+}
+
+/// The same for a child that may print too much: nothing is read from a pipe once it has given more than `most` bytes.
+pub(crate) fn bounded_output(
     mut child: Child,
     limit: Duration,
     lookout: Option<&Lookout>,
+    most: usize,
 ) -> io::Result<Option<Output>> {
-    let stdout = child.stdout.take().map(collect);
-    let stderr = child.stderr.take().map(collect);
+    let stdout = child.stdout.take().map(|pipe| collect(pipe, most));
+    let stderr = child.stderr.take().map(|pipe| collect(pipe, most));
     if !is_worth_waiting_for(&child, limit, lookout)? {
         if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
             // Only fails for a group that has ended.
@@ -96,14 +102,15 @@ fn ends_within(child: &Child, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// Reads a pipe in a thread of its own, which ends when the last writer has closed the pipe.
-fn collect(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+/// Reads a pipe in a thread of its own, which ends when the last writer has closed the pipe, or after `most` bytes.
+fn collect(mut pipe: impl Read + Send + 'static, most: usize) -> Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
         let mut piece = [0; 8192];
-        loop {
+        let mut read = 0;
+        while read <= most {
             match pipe.read(&mut piece) {
-                Ok(n) if n > 0 && send.send(piece[..n].to_vec()).is_ok() => {}
+                Ok(n) if n > 0 && send.send(piece[..n].to_vec()).is_ok() => read += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => break,
             }

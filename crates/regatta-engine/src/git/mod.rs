@@ -19,7 +19,7 @@ mod find;
 mod history;
 mod initialise;
 mod keeps;
-mod limited;
+pub(crate) mod limited;
 mod locks;
 mod look;
 mod probe;

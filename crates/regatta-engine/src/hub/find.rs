@@ -65,7 +65,7 @@ pub(super) fn absolute(repo: &Repo, path: &str) -> PathBuf {
 }
 
 /// The address of a remote, as the user trusts it.
-fn url_of(work: &Work, remote: &str) -> Result<Option<String>, GitError> {
+pub(crate) fn url_of(work: &Work, remote: &str) -> Result<Option<String>, GitError> {
     let key = format!("remote.{remote}.url");
     let ran = work.bare().args(["config", "--get", &key]).run()?;
     Ok((ran.code == Some(0)).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
