@@ -8,7 +8,8 @@ use regatta_core::session::SessionKind;
 use regatta_core::state::TaskState;
 use tokio::sync::watch;
 
-use super::train::{CarNews, LOOK_AGAIN, round};
+use super::pulls;
+use super::train::{CarNews, LOOK_AGAIN, Line, round};
 use crate::context::Context;
 use crate::engine::{Ended, EngineError};
 use crate::persist::until_answered;
@@ -48,9 +49,15 @@ async fn until_settled(
         changed.mark_unchanged();
         let (mut waiting, mut held_elsewhere) = (Vec::new(), false);
         for yard in yards_of(ctx, tasks).await? {
-            let result = round(yard, ordered.clone(), CarNews::of_store(ctx).await?).await?;
-            waiting.extend(result.waiting);
-            held_elsewhere |= result.held_elsewhere;
+            for line in [Line::Cars, Line::Pulls] {
+                let (yard, news) = (yard.clone(), CarNews::of_store(ctx).await?);
+                let result = match line {
+                    Line::Cars => round(yard, ordered.clone(), news).await?,
+                    Line::Pulls => pulls::round(yard, ordered.clone(), news).await?,
+                };
+                waiting.extend(result.waiting);
+                held_elsewhere |= result.held_elsewhere;
+            }
         }
         if *stop.borrow() {
             return Ok(Ended::Interrupted);

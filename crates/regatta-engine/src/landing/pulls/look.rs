@@ -378,5 +378,6 @@ pub(super) fn as_pull(record: &PullRecord, facts: &PullFacts) -> Pull {
         draft: facts.draft,
         state: facts.state.clone(),
         created: false,
+        notes: Vec::new(),
     }
 }
