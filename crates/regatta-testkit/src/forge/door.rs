@@ -202,8 +202,8 @@ impl Shared {
             return Sent::Whole(reply);
         }
         match met.map(|met| met.fault) {
-            Some(Fault::Hang) => return Sent::Hang,
-            Some(Fault::Refuse) => return Sent::Nothing,
+            Some(Fault::Hang) => Sent::Hang,
+            Some(Fault::Refuse) => Sent::Nothing,
             fault => self.git(inner, received, target, &name, service, fault),
         }
     }
@@ -290,7 +290,11 @@ impl Inner {
             Some(Fault::Refuse) => return Sent::Nothing,
             _ => {}
         }
-        let Some(call) = call else { return Sent::Whole(refusal(401, "Bad credentials")) };
+        let Some(call) = call else {
+            let has_token = received.given("authorization").is_some();
+            let words = if has_token { "Bad credentials" } else { "Requires authentication" };
+            return Sent::Whole(refusal(401, words));
+        };
         let (fault, then) = met.map(|met| (met.fault, met.then)).unzip();
         let mut lagging = then.flatten();
         let reply = self.limited(&call, asked.is_some()).unwrap_or_else(|| match asked {

@@ -24,7 +24,7 @@ impl Inline {
     }
 }
 
-/// Somebody in a repository.
+/// A person in a repository.
 #[derive(Debug)]
 pub struct Person<'a> {
     forge: &'a Forge,

@@ -21,6 +21,7 @@ use super::rules::Rules;
 use super::state::{Ci, Method, Moment, Permission, Repo, State, User};
 use crate::daemon::DEADLINE;
 use crate::repo::write;
+use crate::world::World;
 
 /// The user whose token a world has.
 const VIEWER: &str = "octo";
@@ -217,7 +218,7 @@ impl Forge {
         self
     }
 
-    /// Somebody who acts in the first repository; made as a member who may push if unknown.
+    /// A person who acts in the first repository; made as a member who may push if unknown.
     pub fn as_user(&self, login: &str) -> Person<'_> {
         let full_name = self.first();
         let is_known = self.read(|state| state.users.contains_key(login));
@@ -451,6 +452,22 @@ impl Forge {
     /// The address of a repository for git.
     pub fn remote(&self, full_name: &str) -> String {
         format!("http://github.localhost/{full_name}.git")
+    }
+
+    /// Puts a world's checkout at this server: `acme/shop` gets what the checkout has, and is its `origin`; the
+    /// programs of the world speak as `octo`. The repository is made if it is not there.
+    pub fn furnish(&self, world: &mut World) -> &Self {
+        let full_name = "acme/shop";
+        if self.read(|state| state.repo(full_name).is_none()) {
+            self.repo(full_name).member(full_name, VIEWER, Permission::Write);
+        }
+        for (name, value) in self.world_env() {
+            world.env(&name, value);
+        }
+        world.git(["remote", "add", "origin", &self.remote(full_name)]);
+        world.git(["push", "--quiet", "origin", "HEAD:refs/heads/main"]);
+        world.git(["fetch", "--quiet", "origin"]);
+        self
     }
 
     /// A directory that lives as long as the server.

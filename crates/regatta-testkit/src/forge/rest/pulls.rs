@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Scene;
 use crate::forge::call::{invalid, not_found, refusal};
 use crate::forge::merging::{Refused, Wish};
-use crate::forge::state::{Happened, Issue, Method, Permission, Pull};
+use crate::forge::state::{Happened, Issue, Method, Permission, Pull, Repo};
 use crate::http::Reply;
 
 /// Answers a call below a repository; none if it is about something else.
@@ -70,8 +70,10 @@ fn open(scene: &mut Scene) -> Result<Reply, Reply> {
     let repo = &scene.state.repos[scene.at];
     let (owner, branch) = head.split_once(':').unwrap_or((&repo.owner, head));
     // The head is in this repository, or in a fork of it that the owner has.
-    let family = |other: &&crate::forge::state::Repo| {
-        other.owner == owner
+    let named = call.text("head_repo").map(|name| name.rsplit('/').next().unwrap_or(name));
+    let family = |other: &&Repo| {
+        other.owner.eq_ignore_ascii_case(owner)
+            && named.is_none_or(|name| other.name == name)
             && (other.id == repo.id || other.parent == Some(repo.id) || repo.parent == Some(other.id))
     };
     let Some(head_repo) = scene.state.repos.iter().find(family) else {
