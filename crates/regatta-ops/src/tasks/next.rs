@@ -122,7 +122,10 @@ fn make_way(held_by: HeldBy) -> &'static str {
         HeldBy::Changes => "commit or stash the changes (`git stash -u` includes untracked files)",
         HeldBy::Operation => "finish what git has begun in the checkout, or abort it",
         HeldBy::Lock => "wait for the other git process, or close it; if none is running, remove its lock",
-        HeldBy::Other => "resolve what it waits for",
+        HeldBy::Forge => "nothing: it goes on by itself",
+        HeldBy::Review => "review its pull request, or ask for a review",
+        HeldBy::Ready => "merge its pull request, or run `regatta merge`",
+        HeldBy::Person | HeldBy::Other => "resolve what it waits for",
     }
 }
 
@@ -166,6 +169,10 @@ fn blocked(task: &TaskRecord, reason: BlockReason, again: &str) -> String {
         BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
         BlockReason::Changes => format!(
             "nothing: its builder gets the request, and then it checks again; `{logs}` shows what it asked for"
+        ),
+        BlockReason::Declined => format!(
+            "`{}` continues the work, `regatta land {id}` proposes it again; opening the pull request again does too",
+            Act::Send.command(id)
         ),
         BlockReason::Policy => format!("fix what it names (`regatta doctor` checks), then {again}"),
     }
