@@ -30,7 +30,7 @@ pub use door::Bucket;
 pub use faults::Fault;
 pub use people::{Inline, Person};
 pub use rules::Rules;
-pub use scene::Forge;
+pub use scene::{Forge, Settings};
 pub use state::{
     Ci, Comment, Event, Happened, Issue, Merged, Method, Moment, Permission, Pull, Queued, Repo, Review,
     State, Thread, User, Verdict,

@@ -79,7 +79,7 @@ fn cgi(output: &[u8]) -> Reply {
     for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
         match name.to_ascii_lowercase().as_str() {
             "status" => {
-                reply.status = value.split(' ').next().and_then(|code| code.parse().ok()).unwrap_or(500)
+                reply.status = value.split(' ').next().and_then(|code| code.parse().ok()).unwrap_or(500);
             }
             name => reply = reply.header(name, value),
         }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use super::state::Method;
 use crate::repo::{script, write};
@@ -171,6 +172,16 @@ impl Bare<'_> {
         Some(onto)
     }
 
+    /// Whether the two can be merged.
+    pub(super) fn can_merge(&self, base: &str, head: &str) -> bool {
+        remembered("merge", base, head, || self.merged_tree(base, head).is_some())
+    }
+
+    /// Whether the head can be rebased onto the base.
+    pub(super) fn can_rebase(&self, base: &str, head: &str) -> bool {
+        remembered("rebase", base, head, || self.rebased(base, head).is_some())
+    }
+
     /// A commit of a tree.
     pub(super) fn commit(&self, tree: &str, parents: &[&str], author: &Author, message: &str) -> String {
         let mut command = self.command(["commit-tree", tree, "-F", "-"]);
@@ -221,6 +232,19 @@ impl Bare<'_> {
         let parents: Vec<&str> = parent.into_iter().collect();
         self.commit(&tree, &parents, &Author::person(author), message)
     }
+}
+
+/// The answer to a question about two commits, which stays the same for ever.
+fn remembered(question: &'static str, base: &str, head: &str, answer: impl FnOnce() -> bool) -> bool {
+    static KNOWN: Mutex<BTreeMap<(&str, String, String), bool>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (question, base.to_owned(), head.to_owned());
+    if let Some(answer) = known().get(&key) {
+        return *answer;
+    }
+    let answer = answer();
+    known().insert(key, answer);
+    answer
 }
 
 /// Variables with which git sees nothing of the machine.

@@ -120,6 +120,20 @@ impl Rollup {
 }
 
 impl Check {
+    /// Where it is, in lower case, as REST writes it.
+    pub(super) fn status(&self) -> &'static str {
+        match (self.conclusion, self.running) {
+            (Some(_), _) => "completed",
+            (None, true) => "in_progress",
+            (None, false) => "queued",
+        }
+    }
+
+    /// Has ended, and badly.
+    pub(super) fn failed(&self) -> bool {
+        self.rollup() == Rollup::Failure
+    }
+
     fn rollup(&self) -> Rollup {
         match self.conclusion {
             None => Rollup::Pending,
@@ -171,7 +185,7 @@ impl Repo {
     }
 }
 
-fn newest<'a, T>(all: Option<&'a Vec<T>>, name: impl Fn(&T) -> &String) -> Vec<&'a T> {
+fn newest<T>(all: Option<&Vec<T>>, name: impl Fn(&T) -> &String) -> Vec<&T> {
     let all: Vec<&T> = all.into_iter().flatten().collect();
     let is_newest = |at: usize| !all[at + 1..].iter().any(|later| name(later) == name(all[at]));
     (0..all.len()).filter(|at| is_newest(*at)).map(|at| all[at]).collect()

@@ -202,8 +202,8 @@ impl Shared {
             return Sent::Whole(reply);
         }
         match met.map(|met| met.fault) {
-            Some(Fault::Hang) => return Sent::Hang,
-            Some(Fault::Refuse) => return Sent::Nothing,
+            Some(Fault::Hang) => Sent::Hang,
+            Some(Fault::Refuse) => Sent::Nothing,
             fault => self.git(inner, received, target, &name, service, fault),
         }
     }

@@ -8,6 +8,8 @@ mod nodes;
 mod parse;
 mod project;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::shapes::View;
@@ -96,9 +98,11 @@ impl Asked {
         for field in projection
             .fields(&self.operation.selection, if self.operation.mutates { "Mutation" } else { "Query" })
         {
+            let points = self.points();
             let mut scene =
-                Scene { state, site, user, quota, points: self.points(), projection: &projection };
+                Scene { state, site, user, quota, points, projection: &projection, errors: Vec::new() };
             let built = if self.operation.mutates { scene.mutate(field) } else { scene.root(field) };
+            errors.append(&mut scene.errors);
             let value = built.and_then(|built| projection.value(&built, field, &field.name));
             let key = field.key().to_owned();
             match value {
@@ -140,6 +144,8 @@ struct Scene<'a> {
     quota: Quota,
     points: u64,
     projection: &'a Projection<'a>,
+    /// What could not be found beside what could.
+    errors: Vec<Value>,
 }
 
 impl Scene<'_> {
@@ -170,9 +176,20 @@ impl Scene<'_> {
                         format!("You may not provide more than 100 node ids; you provided {}.", ids.len());
                     return Err(Trouble::Refused("ARGUMENT_LIMIT", words));
                 }
-                // GitHub answers null for an id that it does not know, and says so in an error; the others are there.
-                let nodes = ids.iter().map(|id| self.node(id, &field.selection).unwrap_or(Value::Null));
-                Ok(Value::Array(nodes.collect()))
+                // For an id that it does not know GitHub answers null, and says so in an error; the others are there.
+                let mut nodes = Vec::new();
+                for (at, id) in ids.iter().enumerate() {
+                    nodes.push(match self.node(id, &field.selection) {
+                        Ok(node) => node,
+                        Err(Trouble::Refused(kind, words)) => {
+                            self.errors
+                                .push(json!({"type": kind, "message": words, "path": [field.key(), at]}));
+                            Value::Null
+                        }
+                        Err(unknown) => return Err(unknown),
+                    });
+                }
+                Ok(Value::Array(nodes))
             }
             "repository" => self.repository(&args, &field.selection),
             name => Err(Trouble::Unknown(format!("Field '{name}' doesn't exist on type 'Query'"))),
@@ -244,13 +261,10 @@ impl Scene<'_> {
         }
         // Only a look at one of these makes the server compare head and base.
         let looked = ["mergeable", "mergeStateStatus", "canBeRebased"];
-        let asks = self
-            .projection
-            .fields(selection, "PullRequest")
-            .iter()
-            .any(|field| looked.contains(&field.name.as_str()));
-        let mergeable = asks.then(|| self.state.look(at, number));
+        let fields = self.projection.fields(selection, "PullRequest");
+        let names: BTreeSet<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+        let mergeable = looked.iter().any(|name| names.contains(name)).then(|| self.state.look(at, number));
         let repo = &self.state.repos[at];
-        Ok(self.view().pull_node(repo, &repo.issues[&number], mergeable))
+        Ok(self.view().pull_node(repo, &repo.issues[&number], mergeable, &names))
     }
 }

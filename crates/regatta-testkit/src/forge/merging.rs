@@ -45,10 +45,8 @@ impl Repo {
         if !issue.is_open {
             return Mergeable::Unknown;
         }
-        match self.bare().merged_tree(&pull.base_sha, &pull.head_sha) {
-            Some(_) => Mergeable::Yes,
-            None => Mergeable::Conflicting,
-        }
+        let can_merge = self.bare().can_merge(&pull.base_sha, &pull.head_sha);
+        if can_merge { Mergeable::Yes } else { Mergeable::Conflicting }
     }
 
     /// The word for all of it, in GraphQL's spelling.

@@ -208,7 +208,7 @@ impl View<'_> {
         let id = self.state.labels_made.get(name).copied().unwrap_or_default();
         json!({
             "id": id, "node_id": format!("LA_{id}"), "url": format!("{}/labels/{name}", self.repo_url(repo)),
-            "name": name, "description": null, "color": "ededed", "default": false,
+            "name": name, "description": "", "color": "ededed", "default": false,
         })
     }
 
@@ -377,7 +377,7 @@ impl View<'_> {
                 Mergeable::Unknown => None,
             },
             "rebaseable": (mergeable != Mergeable::Unknown)
-                .then(|| repo.bare().rebased(base, &pull.head_sha).is_some()),
+                .then(|| repo.bare().can_rebase(base, &pull.head_sha)),
             "mergeable_state": repo.merge_state(pull, mergeable).to_lowercase(),
             "merged_by": pull.merged.as_ref().map(|merged| self.user(&merged.by)),
             "comments": issue.comments.len(),

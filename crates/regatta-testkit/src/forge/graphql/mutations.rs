@@ -1,5 +1,7 @@
 //! What GraphQL changes: the merge queue and drafts.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Field, Scene, Trouble};
@@ -60,7 +62,7 @@ impl Scene<'_> {
 
     fn payload(&self, kind: &str, at: usize, number: u64) -> Value {
         let repo = &self.state.repos[at];
-        let pull = self.view().pull_node(repo, &repo.issues[&number], None);
+        let pull = self.view().pull_node(repo, &repo.issues[&number], None, &BTreeSet::new());
         json!({"__typename": kind, "clientMutationId": null, "pullRequest": pull})
     }
 

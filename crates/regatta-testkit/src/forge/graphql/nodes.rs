@@ -1,10 +1,13 @@
 //! The objects of GitHub's schema, as JSON with every field that this server knows.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::project::connection;
 use crate::forge::checks::Check;
 use crate::forge::merging::{Mergeable, closes};
+use crate::forge::rules::Rules;
 use crate::forge::shapes::{View, with};
 use crate::forge::state::{Comment, Event, Happened, Issue, Method, Moment, Pull, Repo, Review, Thread};
 
@@ -74,6 +77,41 @@ impl View<'_> {
         })
     }
 
+    /// The base as a pull request sees it: with its rules, and how far the head is behind it.
+    fn base_reference(&self, repo: &Repo, pull: &Pull) -> Value {
+        let reference = self.reference(repo, &pull.base);
+        if reference.is_null() {
+            return reference;
+        }
+        let (ahead, behind) = (
+            repo.bare().ahead(&pull.base_sha, &pull.head_sha),
+            repo.bare().ahead(&pull.head_sha, &pull.base_sha),
+        );
+        let status = match (ahead, behind) {
+            (0, 0) => "IDENTICAL",
+            (_, 0) => "AHEAD",
+            (0, _) => "BEHIND",
+            _ => "DIVERGED",
+        };
+        let rules = repo.rules_of(&pull.base);
+        let protection = (rules != Rules::default()).then(|| {
+            json!({
+                "__typename": "BranchProtectionRule", "pattern": pull.base,
+                "requiresStatusChecks": !rules.checks.is_empty(),
+                "requiredStatusCheckContexts": rules.checks, "requiresStrictStatusChecks": rules.strict,
+                "requiresApprovingReviews": rules.approvals > 0, "requiredApprovingReviewCount": rules.approvals,
+                "requiresCommitSignatures": rules.signatures, "requiresLinearHistory": rules.linear,
+            })
+        });
+        with(
+            reference,
+            json!({
+                "compare": {"__typename": "Comparison", "aheadBy": ahead, "behindBy": behind, "status": status},
+                "branchProtectionRule": protection,
+            }),
+        )
+    }
+
     fn commit(&self, repo: &Repo, oid: &str, pull: Option<&Pull>) -> Value {
         json!({
             "__typename": "Commit", "id": format!("C_{oid}"), "oid": oid, "abbreviatedOid": &oid[..7.min(oid.len())],
@@ -103,11 +141,6 @@ impl View<'_> {
     }
 
     fn check_run(&self, repo: &Repo, check: &Check, required: bool) -> Value {
-        let status = match (check.conclusion, check.running) {
-            (Some(_), _) => "COMPLETED",
-            (None, true) => "IN_PROGRESS",
-            (None, false) => "QUEUED",
-        };
         let page = format!("{}/actions/runs/{}/job/{}", self.repo_page(repo), check.run, check.id);
         let is_actions = check.app == "github-actions";
         let run = json!({
@@ -117,7 +150,7 @@ impl View<'_> {
         });
         json!({
             "__typename": "CheckRun", "id": format!("CR_{}", check.id), "databaseId": check.id, "name": check.name,
-            "status": status,
+            "status": check.status().to_uppercase(),
             "conclusion": check.conclusion.map(|conclusion| conclusion.name().to_uppercase()),
             "detailsUrl": page, "url": page, "permalink": page,
             "startedAt": check.at.iso(), "completedAt": iso(check.conclusion.map(|_| check.at)),
@@ -310,25 +343,41 @@ impl View<'_> {
         })
     }
 
-    /// A pull request. `mergeable` is what the server says now, if it was asked.
-    pub(super) fn pull_node(&self, repo: &Repo, issue: &Issue, mergeable: Option<Mergeable>) -> Value {
+    /// A pull request. `mergeable` is what the server says now, if it was asked; what costs git a moment is there only
+    /// if it was asked for.
+    pub(super) fn pull_node(
+        &self,
+        repo: &Repo,
+        issue: &Issue,
+        mergeable: Option<Mergeable>,
+        asked: &BTreeSet<&str>,
+    ) -> Value {
         let pull = issue.pull.as_ref().expect("the caller has found a pull request");
         let mut whole = with(self.pull_brief(repo, issue), self.thing_node(repo, issue));
         whole = with(whole, self.pull_conversation(repo, issue, pull));
         let base = &pull.base_sha;
         if let Some(mergeable) = mergeable {
-            let rebases = mergeable == Mergeable::Yes && repo.bare().rebased(base, &pull.head_sha).is_some();
             whole = with(
                 whole,
                 json!({
                     "mergeable": mergeable.name(),
                     "mergeStateStatus": repo.merge_state(pull, mergeable),
-                    "canBeRebased": rebases,
+                    "canBeRebased": mergeable == Mergeable::Yes && repo.bare().can_rebase(base, &pull.head_sha),
                 }),
             );
         }
         let head_repo = self.state.by_id(pull.head_repo).map(|at| &self.state.repos[at]);
-        let (additions, deletions, files) = repo.bare().changes(base, &pull.head_sha);
+        if asked.contains("headRef") {
+            whole["headRef"] = head_repo.map_or(Value::Null, |repo| self.reference(repo, &pull.head));
+        }
+        if asked.contains("baseRef") {
+            whole["baseRef"] = self.base_reference(repo, pull);
+        }
+        if ["additions", "deletions", "changedFiles"].iter().any(|name| asked.contains(name)) {
+            let (additions, deletions, files) = repo.bare().changes(base, &pull.head_sha);
+            whole =
+                with(whole, json!({"additions": additions, "deletions": deletions, "changedFiles": files}));
+        }
         let commit = self.commit(repo, &pull.head_sha, Some(pull));
         let references = closes(&format!("{}\n{}", issue.title, issue.body));
         let closing = references.iter().filter_map(|number| repo.issues.get(number));
@@ -340,18 +389,18 @@ impl View<'_> {
                 "mergeCommit": pull.merged.as_ref().map(|merged| self.commit(repo, &merged.sha, None)),
                 "headRepository": head_repo.map(|repo| self.brief(repo)),
                 "headRepositoryOwner": head_repo.map(|repo| self.actor(&repo.owner)),
-                "headRef": head_repo.map_or(Value::Null, |repo| self.reference(repo, &pull.head)),
                 "isCrossRepository": pull.head_repo != repo.id,
                 "baseRefOid": base,
-                "baseRef": self.reference(repo, &pull.base),
                 "baseRepository": self.brief(repo),
                 "reviewDecision": repo.review_decision(pull),
                 "isInMergeQueue": pull.queue.is_some(),
                 "isMergeQueueEnabled": repo.rules_of(&pull.base).queue,
                 "mergeQueueEntry": self.queue_entry(repo, pull),
+                "mergeQueue": repo.rules_of(&pull.base).queue.then(|| {
+                    json!({"__typename": "MergeQueue", "id": format!("MQ_{}_{}", repo.id, pull.base)})
+                }),
                 "autoMergeRequest": null,
                 "maintainerCanModify": pull.head_repo != repo.id,
-                "additions": additions, "deletions": deletions, "changedFiles": files,
                 "statusCheckRollup": commit["statusCheckRollup"],
                 "commits": connection(vec![json!({"__typename": "PullRequestCommit", "commit": commit})]),
                 "closingIssuesReferences":

@@ -48,11 +48,9 @@ impl Projection<'_> {
                     }
                 }
                 Selection::Spread(name) => {
-                    if let Some((on, selection)) = self.fragments.get(name) {
-                        if is_a(kind, on) {
-                            found.extend(self.fields(selection, kind));
-                        }
-                    }
+                    let fragment = self.fragments.get(name).filter(|(on, _)| is_a(kind, on));
+                    found
+                        .extend(fragment.into_iter().flat_map(|(_, selection)| self.fields(selection, kind)));
                 }
             }
         }
