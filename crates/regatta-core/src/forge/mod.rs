@@ -18,6 +18,9 @@ pub mod strip;
 pub mod text;
 pub mod words;
 
+#[cfg(test)]
+mod tests;
+
 pub use issue::{Issue, IssueBrief, IssueQuery, IssueState, NewIssue};
 pub use pull::{PullFacts, PullState};
 pub use repository::{Permission, Repository, Rules, Viewer};

@@ -63,7 +63,7 @@ pub fn pull_text(template: &str, task: &TaskText<'_>) -> Result<PullText, Unknow
     let room = LONGEST.saturating_sub(template.len() + checks.len() + 1000);
     let summary = harmless(task.summary, room);
     let value = |name: &str| match name {
-        "task" => Some(harmless_line(task.task, LONGEST_TITLE)),
+        "task" => Some(as_code(task.task)),
         "title" => Some(title.clone()),
         "summary" => Some(summary.clone()),
         "checks" => Some(checks.trim_end().to_owned()),
@@ -78,6 +78,12 @@ pub fn pull_text(template: &str, task: &TaskText<'_>) -> Result<PullText, Unknow
     }
     let _ = write!(body, "\n\n{}", task.marker);
     Ok(PullText { title, body: body.trim_start().to_owned() })
+}
+
+/// The id of a task. `GH-42` as plain text would refer to an issue; as code it does not.
+fn as_code(task: &str) -> String {
+    let safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    format!("`{}`", task.chars().filter(safe).collect::<String>())
 }
 
 /// Checks a template of the user's.
@@ -144,8 +150,7 @@ const STATUS_LINES: usize = 20;
 
 /// The text of that comment. It notifies no one.
 pub fn sticky(status: &Status<'_>) -> String {
-    let mut text =
-        format!("**{}**: {}\n", harmless_line(status.task, 100), harmless_line(status.state, 1000));
+    let mut text = format!("{}: {}\n", as_code(status.task), harmless_line(status.state, 1000));
     let left_out = status.lines.len().saturating_sub(STATUS_LINES);
     if left_out > 0 {
         let _ = write!(text, "\n- {left_out} earlier");

@@ -43,7 +43,7 @@ fn replacement(rest: &str, before: &str) -> Option<(usize, Option<String>)> {
         b'<' if rest.starts_with("<!--") => Some((4, Some("<! --".into()))),
         b'[' => steering(rest),
         b'*' if strip_word(rest, "***no_ci***").is_some() => Some((11, Some("no ci".into()))),
-        b's' | b'S' if !after_word => {
+        b's' | b'S' => {
             let tail = strip_word(rest, "skip-checks")?.trim_start_matches([' ', '\t']);
             tail.starts_with(':').then(|| (11, Some("skip checks".into())))
         }
