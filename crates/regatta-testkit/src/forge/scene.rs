@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use super::backend::Pushed;
 use super::bare::Bare;
 use super::call::Called;
-use super::checks::{Conclusion, Status, StatusState};
+use super::checks::{Check, Conclusion, Status, StatusState};
 use super::door::{Bucket, Inner, Shared, Used};
-use super::faults::Fault;
+use super::faults::{Fault, Gate};
 use super::people::Person;
 use super::rules::Rules;
 use super::state::{Ci, Method, Moment, Permission, Repo, State, User};
@@ -250,6 +250,16 @@ impl Forge {
         })
     }
 
+    /// Changes a check run: its progress, end, app, output, remarks or log.
+    #[track_caller]
+    pub fn edit_check(&self, id: u64, edit: impl FnOnce(&mut Check)) -> &Self {
+        self.change(|state| {
+            let mut checks = state.repos.iter_mut().flat_map(|repo| repo.checks.values_mut().flatten());
+            edit(checks.find(|check| check.id == id).expect("a check run that was recorded"));
+        });
+        self
+    }
+
     /// Records a commit status.
     pub fn status(&self, what: impl ToString, context: &str, status: StatusState) -> &Self {
         self.change(|state| {
@@ -284,6 +294,13 @@ impl Forge {
     /// or `POST /acme/shop.git/git-receive-pack`, `*` stands for anything.
     pub fn next(&self, pattern: &str, fault: Fault) -> &Self {
         self.next_times(pattern, 1, fault)
+    }
+
+    /// The next request that fits waits until the test opens the gate: for what people do at just that moment.
+    pub fn hold(&self, pattern: &str) -> Gate {
+        let gate = Gate::default();
+        self.next(pattern, Fault::Hold(gate.clone()));
+        gate
     }
 
     /// The next requests that fit meet this fault.

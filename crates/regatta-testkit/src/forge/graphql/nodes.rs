@@ -140,6 +140,12 @@ impl View<'_> {
 
     fn check_run(&self, repo: &Repo, check: &Check, required: bool) -> Value {
         let page = format!("{}/actions/runs/{}/job/{}", self.repo_page(repo), check.run, check.id);
+        let annotations = check.annotations.iter().map(|message| {
+            json!({
+                "__typename": "CheckAnnotation", "message": message, "title": null, "path": "README.md",
+                "annotationLevel": "FAILURE",
+            })
+        });
         let is_actions = check.app == "github-actions";
         let run = json!({
             "__typename": "WorkflowRun", "id": format!("WFR_{}", check.run), "databaseId": check.run, "runNumber": 1,
@@ -154,7 +160,7 @@ impl View<'_> {
             "startedAt": check.at.iso(), "completedAt": iso(check.conclusion.map(|_| check.at)),
             "title": check.title, "summary": check.summary, "text": null,
             "isRequired": required,
-            "annotations": connection(Vec::new()),
+            "annotations": connection(annotations.collect()),
             "checkSuite": {
                 "__typename": "CheckSuite", "id": format!("CS_{}", check.run), "databaseId": check.run,
                 "app": {"__typename": "App", "slug": check.app, "name": check.app, "databaseId": 15368},
