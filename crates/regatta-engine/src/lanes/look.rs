@@ -17,7 +17,7 @@ use super::{Lane, Lanes};
 use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
 
 /// How long git may take to list the files of a lane in which an agent works: a pipe under a name that git reads would
-/// keep it for ever.
+/// keep it without end.
 pub(super) const LONGEST_WALK: Duration = Duration::from_secs(300);
 
 /// How much of a lane is read at most.
