@@ -37,7 +37,8 @@ use crate::lanes::Lane;
 use disk::RealDisk;
 
 pub(crate) use boxes::{
-    CommandBox, agent_box, agent_box_path, boxed_tasks, remove_box, remove_boxes_of, remove_dead_commands,
+    CommandBox, agent_box, agent_box_path, boxed_tasks, private_dir, remove_box, remove_boxes_of,
+    remove_dead_commands,
 };
 pub(crate) use inside::prepare_state;
 use inside::variables;

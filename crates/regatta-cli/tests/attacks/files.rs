@@ -220,3 +220,25 @@ fn a_reader_that_writes_harms_no_other() {
     world.assert_states(["reads done", "writes failed"]);
     world.assert_tidy();
 }
+
+#[test]
+fn a_pipe_under_a_name_that_git_reads_holds_nobody_up() {
+    let world = World::without_sandbox(REGATTA);
+    let plan = task("ignored", "", "mkdir d; mkfifo d/.gitignore; echo 1 > d/one.txt")
+        + &task("attributes", "", "mkfifo .gitattributes; echo 2 > two.txt")
+        + &task("nested", "", "mkdir -p n/.git/objects n/.git/refs; mkfifo n/.git/HEAD; echo 3 > three.txt");
+    world.run(&world.plan(&plan), &[]).exited(0);
+    world.assert_states(["attributes landed", "ignored landed", "nested landed"]);
+    for (file, text) in [("d/one.txt", "1\n"), ("two.txt", "2\n"), ("three.txt", "3\n")] {
+        assert_eq!(world.landed(file).as_deref(), Some(text));
+    }
+}
+
+#[test]
+fn a_git_file_and_an_index_that_only_look_large_are_not_read() {
+    let world = World::without_sandbox(REGATTA);
+    // Neither takes space in the lane; a copy of the index would.
+    let large = "truncate -s 3T \"$(git rev-parse --git-dir)/index\"; truncate -s 2T .git; echo x > x.txt";
+    world.run(&world.plan(&task("a", "", large)), &[]).exited(0);
+    assert_eq!(world.landed("x.txt").as_deref(), Some("x\n"));
+}

@@ -56,11 +56,6 @@ impl BoxDirs {
     pub fn home_work(&self) -> PathBuf {
         self.root.join("home-work")
     }
-
-    /// All of them.
-    pub fn all(&self) -> [PathBuf; 5] {
-        [self.tmp(), self.door(), self.files(), self.home_upper(), self.home_work()]
-    }
 }
 
 /// What is true of one attempt. All paths are absolute and real.

@@ -257,9 +257,14 @@ fn overlay(lower: &OwnedFd, upper: &Path, work: &Path, forced: &Forced) -> io::R
     fresh("overlay", &options, &["userxattr", "volatile"], set)
 }
 
-/// A directory of an overlay, made if it is missing: its parent belongs to this run.
+/// A directory of an overlay, made if it is missing, with the one around it: both belong to this run.
 fn layer(path: &Path) -> io::Result<OwnedFd> {
-    match mkdir(path, Mode::from_raw_mode(0o700)) {
+    let private = Mode::from_raw_mode(0o700);
+    let made = match (mkdir(path, private), path.parent()) {
+        (Err(Errno::NOENT), Some(around)) => mkdir(around, private).and_then(|()| mkdir(path, private)),
+        (made, _) => made,
+    };
+    match made {
         Ok(()) | Err(Errno::EXIST) => Ok(open(path)?),
         Err(error) => Err(error.into()),
     }

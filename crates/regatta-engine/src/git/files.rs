@@ -30,16 +30,19 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), GitError> 
     files::replace(path, content, Durability::Volatile).map_err(io("write", path))
 }
 
+/// The largest index that is copied: that of about ten million files.
+const LARGEST_INDEX: u64 = 1 << 30;
+
 /// Copies an index with its time: git considers a file unchanged whose times are older than its index's, so a copy that
 /// looks newer than it is would hide changes made in the second before. `None` if there is no index to copy; a link or
-/// a pipe in its place does not count.
+/// a pipe in its place does not count, nor does a file of any size that takes no space until it is copied.
 pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<Option<()>, GitError> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).expect("the flags of an open fit");
     let opened = absent_is_none(OpenOptions::new().read(true).custom_flags(flags).open(from));
     let Some(mut source) = opened.map_err(io("open", from))? else { return Ok(None) };
     let meta = source.metadata().map_err(io("look at", from))?;
-    if !meta.is_file() {
+    if !meta.is_file() || meta.len() > LARGEST_INDEX {
         return Ok(None);
     }
     let copied = File::create(to).and_then(|mut copy| {

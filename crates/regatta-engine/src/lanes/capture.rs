@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::beneath::copy_beneath;
+use super::look::LONGEST_WALK;
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::clock;
@@ -196,7 +197,7 @@ impl Lanes {
         let stores = self.stores_of(lane);
         let command =
             quarantine.beside(&self.work, &lane.path, index, &stores).args(["ls-files", "-z", "-t"]);
-        let listed = command.args(flags).bytes()?;
+        let listed = command.args(flags).within(LONGEST_WALK).bytes()?;
         let brought_in = self.load_brought_in(&lane.task)?;
         let (mut gone, mut there) = (BTreeSet::new(), BTreeSet::new());
         for entry in listed.split(|b| *b == 0) {

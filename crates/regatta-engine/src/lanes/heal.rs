@@ -39,8 +39,8 @@ pub(super) fn ailment(lane: &Lane, record: &LaneRecord) -> Option<&'static str> 
 
 fn has_dot_git(lane: &Lane) -> bool {
     let dot_git = lane.path.join(".git");
-    let is_file = dot_git.symlink_metadata().is_ok_and(|meta| meta.is_file());
-    is_file && fs::read(&dot_git).is_ok_and(|content| content == dot_git_content(&lane.git_dir))
+    let content = dot_git_content(&lane.git_dir);
+    matches!(read_plain(&dot_git, content.len() as u64), Ok(Some(found)) if found == content)
 }
 
 fn has_pointers(lane: &Lane) -> bool {

@@ -28,6 +28,7 @@ impl Lanes {
     /// Rebuilds the lane's index. No agent may be running in the lane.
     pub fn rebuild_index(&self, lane: &Lane) -> Result<(), GitError> {
         self.clear_stale_locks(lane)?;
+        self.clear_traps(lane)?;
         let head = self.head_of(lane)?;
         let scratch = self.work.scratch_path("index");
         let built = self.build_index(lane, &head, &scratch).and_then(|()| {

@@ -9,11 +9,16 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::beneath::copy_beneath;
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
+
+/// How long git may take to list the files of a lane in which an agent works: a pipe under a name that git reads would
+/// keep it without end.
+pub(super) const LONGEST_WALK: Duration = Duration::from_secs(300);
 
 /// How much of a lane is read at most.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +87,8 @@ impl Lanes {
             self.command(lane, scratch)?.arg("read-tree").arg(&lane.head()?).bytes()?;
         }
         let listed = |flags: &[&str]| -> Result<BTreeSet<PathBuf>, GitError> {
-            let listed = self.command(lane, scratch)?.args(["ls-files", "-z"]).args(flags).bytes()?;
+            let command = self.command(lane, scratch)?.within(LONGEST_WALK).args(["ls-files", "-z"]);
+            let listed = command.args(flags).bytes()?;
             Ok(listed.split(|b| *b == 0).filter_map(listed_path).collect())
         };
         let brought_in = self.load_brought_in(&lane.task)?;

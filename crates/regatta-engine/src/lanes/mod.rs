@@ -38,6 +38,7 @@ mod secrets;
 mod staging;
 mod submodules;
 mod take_over;
+mod traps;
 mod unfinished;
 
 use std::fs;
@@ -63,6 +64,7 @@ pub use record::has_lane;
 pub(crate) use removal::remove_tree;
 pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
+pub(crate) use traps::remove_traps;
 
 /// All lanes of one repository.
 #[derive(Clone, Debug)]

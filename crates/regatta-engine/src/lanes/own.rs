@@ -74,7 +74,7 @@ fn borrowed(common_dir: &Path) -> Vec<u8> {
     line
 }
 
-fn is_real_dir(path: &Path) -> bool {
+pub(super) fn is_real_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }
 

@@ -80,6 +80,7 @@ impl Lanes {
             self.unregister(&lane)?;
             return Ok(Retired::Removed { salvaged: None });
         }
+        self.clear_traps(&lane)?;
         if heal::ailment(&lane, &record).is_some() {
             self.heal(&mut lane, &record)?;
         }

@@ -35,6 +35,7 @@ enum Holder {
 impl Lanes {
     /// Saves uncommitted work, and commits that no kept ref reaches. `None` if there was nothing to save.
     pub fn salvage(&self, lane: &Lane, why: &str, at: Timestamp) -> Result<Option<SalvageRef>, GitError> {
+        self.clear_traps(lane)?;
         let head = self.head_of(lane)?;
         let status = self.own_status(lane, &head, &[])?;
         let begun = self.begun_in(lane, &head)?;

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::own::is_real_dir;
 use super::{Lane, Lanes};
 use crate::git::{GitCommand, GitError, Oid, RefList, Transfer, io, read_plain, replace_file};
 use crate::landing::gc::{GcGuard, GcWatch, wait_for_gc};
@@ -219,7 +220,8 @@ impl Lanes {
     /// Copies files of Git LFS that the agent added into the project's store for them, by their content.
     pub(super) fn take_large_files(&self, lane: &Lane) -> Result<(), GitError> {
         let from = lane.git_dir.join("lfs/objects");
-        if !from.is_dir() {
+        // A link would have files of another store copied, which the agent may not read.
+        if ![lane.git_dir.join("lfs"), from.clone()].iter().all(|dir| is_real_dir(dir)) {
             return Ok(());
         }
         let to = self.work.trust().lfs_storage().join("objects");

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
 use regatta_core::sandbox::BoxDirs;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat};
+use rustix::io::Errno;
 
 use crate::git::FileLock;
 use crate::lanes::remove_tree;
@@ -15,12 +17,16 @@ use crate::lanes::remove_tree;
 const BOXES: &str = ".box";
 /// The boxes of commands. No task has this name.
 const COMMANDS: &str = ".commands";
+/// Cargo's directory in the project's cache.
+const CARGO: &str = "cargo";
 
 /// Makes the box of an attempt. What a crashed start left in it is removed first.
 pub(crate) fn agent_box(lanes_root: &Path, task: &TaskId, attempt: u32) -> io::Result<BoxDirs> {
     let root = lanes_root.join(BOXES).join(task.as_str()).join(attempt.to_string());
     remove_box(&root)?;
-    make(&root)
+    let dirs = make(&root)?;
+    private_dir(&dirs.door())?;
+    Ok(dirs)
 }
 
 /// The box of an attempt, without making it.
@@ -75,17 +81,16 @@ impl Drop for CommandBox {
     }
 }
 
+/// What every box has. The rest is made where it is needed: each directory costs an attempt time.
 fn make(root: &Path) -> io::Result<BoxDirs> {
-    private_dir(root)?;
     let dirs = BoxDirs { root: root.to_owned() };
-    for dir in dirs.all() {
-        private_dir(&dir)?;
-    }
+    private_dir(root)?;
+    private_dir(&dirs.tmp())?;
     Ok(dirs)
 }
 
 /// Makes a directory. Another process may remove an empty parent in between: then it is made again.
-fn private_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
     let mut tries = 0;
     loop {
         match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
@@ -147,17 +152,38 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes the project's cache. Cargo finds the user's own settings in it, not their token.
+///
+/// Agents write to the cache, so what is in cargo's place may be anything. A link or a file there is removed: otherwise
+/// one agent would keep all others from starting, or lead this elsewhere.
 pub(super) fn make_cache(lanes_root: &Path, home: &Path) -> io::Result<()> {
-    let cargo = lanes_root.join(".cache").join("cargo");
-    if cargo.is_dir() {
+    let cache = lanes_root.join(".cache");
+    if fs::symlink_metadata(cache.join(CARGO)).is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
-    private_dir(&cargo)?;
+    private_dir(&cache)?;
+    let dir = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let cache = openat(CWD, &cache, dir, Mode::empty())?;
+    let mut tries = 0;
+    let cargo = loop {
+        match mkdirat(&cache, CARGO, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match openat(&cache, CARGO, dir, Mode::empty()) {
+            Ok(cargo) => break cargo,
+            Err(Errno::NOTDIR | Errno::LOOP) if tries < 100 => {
+                let _ = unlinkat(&cache, CARGO, AtFlags::empty());
+                tries += 1;
+            }
+            // An agent that keeps replacing it has a cache without the user's settings.
+            Err(_) => return Ok(()),
+        }
+    };
     let settings = home.join(".cargo").join("config.toml");
     if settings.is_file() {
-        match std::os::unix::fs::symlink(&settings, cargo.join("config.toml")) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+        match symlinkat(&settings, &cargo, "config.toml") {
+            Ok(()) | Err(Errno::EXIST | Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -172,7 +198,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let task = TaskId::parse("a").unwrap();
         let made = agent_box(dir.path(), &task, 1).unwrap();
-        assert!(made.all().iter().all(|dir| dir.is_dir()));
+        assert!(made.tmp().is_dir() && made.door().is_dir());
         let locked = made.tmp().join("cache");
         fs::create_dir(&locked).unwrap();
         fs::write(locked.join("x"), "x").unwrap();
@@ -197,5 +223,30 @@ mod tests {
         fs::write(left.with_extension("lock"), "").unwrap();
         remove_dead_commands(dir.path());
         assert!(!left.exists() && !left.with_extension("lock").exists());
+    }
+
+    #[test]
+    fn whatever_an_agent_puts_in_the_place_of_a_cache_keeps_nobody_out_and_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, elsewhere) = (dir.path().join("home"), dir.path().join("elsewhere"));
+        fs::create_dir_all(home.join(".cargo")).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(home.join(".cargo/config.toml"), "[net]\n").unwrap();
+        let lanes = dir.path().join("lanes");
+        let cargo = lanes.join(".cache/cargo");
+        make_cache(&lanes, &home).unwrap();
+        assert_eq!(fs::read_link(cargo.join("config.toml")).unwrap(), home.join(".cargo/config.toml"));
+        let plant: [&dyn Fn(); 3] = [
+            &|| std::os::unix::fs::symlink(elsewhere.join("missing"), &cargo).unwrap(),
+            &|| std::os::unix::fs::symlink(&elsewhere, &cargo).unwrap(),
+            &|| fs::write(&cargo, "x").unwrap(),
+        ];
+        for plant in plant {
+            remove_tree(&cargo).unwrap();
+            plant();
+            make_cache(&lanes, &home).unwrap();
+            assert!(fs::symlink_metadata(&cargo).unwrap().is_dir());
+        }
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }

@@ -56,7 +56,7 @@ fn try_out(exe: &Path, settings: &SandboxSettings, choice: &Choice) -> Result<()
     let boxed = BoxDirs { root: lanes_root.join(".box/a/1") };
     let (project, lane) = (dir.join("project"), lanes_root.join("a"));
     let hidden = project.join(".regatta");
-    for made in boxed.all().iter().chain([&lane, &hidden, &project.join(".git")]) {
+    for made in [&boxed.tmp(), &lane, &hidden, &project.join(".git")] {
         std::fs::create_dir_all(made).map_err(|error| format!("{}: {error}", made.display()))?;
     }
     let store = hidden.join("store");

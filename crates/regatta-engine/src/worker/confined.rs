@@ -10,6 +10,7 @@ use regatta_core::sandbox::{BoxDirs, Level};
 
 use super::{Site, Worker, WorkerError};
 use crate::agents::AgentProfile;
+use crate::lanes::remove_traps;
 use crate::profiles::with_profile;
 use crate::sandbox::{self, Inside, Place, wanted};
 
@@ -83,7 +84,8 @@ impl Worker {
             .collect()
     }
 
-    /// After the agent has ended: removes its box, and undoes what it wrote into the settings of the user's own agents.
+    /// After the agent has ended: removes its box and what git would wait for in its lane, and undoes what it wrote into
+    /// the settings of the user's own agents.
     /// Returns what that means for the attempt.
     pub(super) async fn leave(&self, site: &Site) -> Result<Option<String>, WorkerError> {
         let spec = &self.claim.spec;
@@ -92,17 +94,33 @@ impl Worker {
         let state = self.ctx.state_of(&with_profile(plain, account), &spec.env);
         let run_dir = site.run_dir.clone();
         let root = sandbox::agent_box_path(self.ctx.repository.lanes.root(), &spec.id, self.claim.attempt);
+        let lane = site.lane.path.clone();
         let work = tokio::task::spawn_blocking(move || {
+            let traps = remove_traps(&lane);
+            let traps = traps.map_err(|source| WorkerError::Io {
+                doing: "looking for pipes in",
+                path: lane,
+                source,
+            })?;
             let changed = sandbox::compare(&state, &run_dir);
             // A box that stays is removed when an engine starts.
             let _ = sandbox::remove_box(&BoxDirs { root }.root);
-            changed.map_err(|source| WorkerError::Io {
+            let changed = changed.map_err(|source| WorkerError::Io {
                 doing: "comparing the settings of your agents with",
                 path: run_dir,
                 source,
-            })
+            })?;
+            Ok::<_, WorkerError>((traps, changed))
         });
-        let found = work.await.expect("comparing does not panic")?;
+        let (traps, found) = work.await.expect("comparing does not panic")?;
+        if let Some(first) = traps.first() {
+            let text = format!(
+                "removed {} from the lane: not a plain file, and git would have waited for it ({} of them)",
+                first.display(),
+                traps.len()
+            );
+            self.note(EventBody::Noted { text }).await;
+        }
         if found.paths.is_empty() {
             return Ok(None);
         }

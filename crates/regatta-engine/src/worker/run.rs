@@ -15,6 +15,7 @@ use crate::notice::{Live, Notice};
 use crate::persist::until_answered;
 use crate::process::tail::{Line, Tail};
 use crate::process::{Launch, Shim, Stdin, StopRequest};
+use crate::sandbox::private_dir;
 use crate::shim::proxy::refused_hosts_file;
 use crate::{clock, failpoint, judge, radar};
 
@@ -106,6 +107,13 @@ impl Worker {
 
         let prompt = site.run_dir.join("prompt.md");
         write_private(&prompt, &invocation.stdin)?;
+        if !invocation.files.is_empty() {
+            private_dir(&files_dir).map_err(|source| WorkerError::Io {
+                doing: "making",
+                path: files_dir.clone(),
+                source,
+            })?;
+        }
         for (file, text) in &invocation.files {
             write_private(file, text)?;
         }
