@@ -29,6 +29,7 @@ pub mod prompt;
 pub mod proposal;
 pub mod radar;
 pub mod report;
+pub mod repos;
 pub mod sandbox;
 pub mod session;
 pub mod spec;
