@@ -12,6 +12,7 @@ use crate::crew::Wanted;
 use crate::id::TaskId;
 use crate::node::Requirement;
 use crate::part::Part;
+use crate::repos::RepoName;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
@@ -25,6 +26,9 @@ pub struct TaskSpec {
     pub title: String,
     /// The text for the agent.
     pub prompt: String,
+    /// The repository it works in; `None` for the project's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
     /// The agent's entry in `agents:`.
     pub agent: String,
     /// The model, if the task names one.
@@ -98,6 +102,7 @@ impl TaskSpec {
             title: id.to_string(),
             id,
             prompt: prompt.to_owned(),
+            repo: None,
             agent: agent.to_owned(),
             model: None,
             labels: Vec::new(),

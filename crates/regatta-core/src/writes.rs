@@ -7,7 +7,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One declared place, relative to the repository root: a file, a directory or a glob (`*`, `?`, `**`).
+use crate::repos::RepoName;
+
+/// Separates a repository's name from a place in it.
+const IN_REPO: &str = "//";
+
+/// One declared place, relative to the repository root: a file, a directory or a glob (`*`, `?`, `**`). A place in
+/// another repository than the project's own begins with its name: `api//src`. No path has two slashes in a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WritePath(String);
@@ -52,6 +58,25 @@ impl WritePath {
         Ok(Self(parts.join("/")))
     }
 
+    /// The same place in another repository of the project.
+    #[must_use]
+    pub fn in_repo(&self, name: &RepoName) -> Self {
+        Self(format!("{name}{IN_REPO}{}", self.path()))
+    }
+
+    /// The repository, if it is not the project's own, and the place in it.
+    fn parts(&self) -> (Option<&str>, &str) {
+        match self.0.split_once(IN_REPO) {
+            Some((repo, path)) => (Some(repo), path),
+            None => (None, &self.0),
+        }
+    }
+
+    /// The place from the root of its repository.
+    pub fn path(&self) -> &str {
+        self.parts().1
+    }
+
     /// The normalised text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -59,23 +84,27 @@ impl WritePath {
 
     /// Whether some path could be written under both declarations.
     pub fn overlaps(&self, other: &Self) -> bool {
-        let a: Vec<&str> = self.0.split('/').collect();
-        let b: Vec<&str> = other.0.split('/').collect();
+        let ((here, ours), (there, theirs)) = (self.parts(), other.parts());
+        if here != there {
+            return false;
+        }
+        let a: Vec<&str> = ours.split('/').collect();
+        let b: Vec<&str> = theirs.split('/').collect();
         paths_meet(&a, &b, [self.looks_like_directory(), other.looks_like_directory()])
     }
 
-    /// Whether this declaration covers the file `path`: the file itself, or a directory above it.
+    /// Whether this declaration covers the file `path` of its repository: the file itself, or a directory above it.
     pub fn covers(&self, path: &str) -> bool {
         // Most files are elsewhere: comparing the text before the first wildcard is enough to rule them out.
-        let literal = &self.0[..self.0.find(['*', '?']).unwrap_or(self.0.len())];
+        let own = self.path();
+        let literal = &own[..own.find(['*', '?']).unwrap_or(own.len())];
         if !path.starts_with(literal) {
             return false;
         }
-        if literal.len() == self.0.len() {
+        if literal.len() == own.len() {
             return path.len() == literal.len() || path.as_bytes()[literal.len()] == b'/';
         }
-        let (pattern, path): (Vec<&str>, Vec<&str>) =
-            (self.0.split('/').collect(), path.split('/').collect());
+        let (pattern, path): (Vec<&str>, Vec<&str>) = (own.split('/').collect(), path.split('/').collect());
         meet(pattern.len(), path.len(), |i, j| match (pattern.get(i), path.get(j)) {
             (None, _) => Next::Met,
             (Some(&"**"), None) => Next::one_if(true, (i + 1, j)),
@@ -189,6 +218,11 @@ impl fmt::Display for WritePath {
 impl TryFrom<String> for WritePath {
     type Error = WritePathError;
     fn try_from(text: String) -> Result<Self, WritePathError> {
+        if let Some((name, path)) = text.split_once(IN_REPO)
+            && let Ok(name) = RepoName::parse(name)
+        {
+            return Ok(Self::parse(path)?.in_repo(&name));
+        }
         Self::parse(&text)
     }
 }

@@ -101,6 +101,7 @@ fn of_link(
     Some(TaskSpec {
         title: format!("{link}: {}", build.title),
         model: role.model.clone().filter(|_| !alone),
+        repo: build.repo.clone(),
         priority: build.priority,
         deps: std::iter::once(build.id.clone()).chain(before.cloned()).collect(),
         read_only,

@@ -112,7 +112,7 @@ fn is_store(text: &str) -> bool {
 }
 
 /// Why git would refuse a branch with this name, as far as this is known without running git.
-fn no_branch(name: &str) -> Option<&'static str> {
+pub(super) fn no_branch(name: &str) -> Option<&'static str> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
     let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     if name.starts_with('-') {

@@ -2,6 +2,7 @@
 
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::keys::{Key, Kind};
+use super::repos::REPO_KEYS;
 use super::sandbox::SANDBOX_KEYS;
 use super::task_keys::KeyPlace;
 
@@ -52,6 +53,8 @@ pub static CONFIG_KEYS: &[Key] = &[
         "",
         "Default task keys. A task can override each of them.",
     ),
+    Key::new("repos", Kind::Rows(REPO_KEYS), "none", "The repositories of the project, if it has several: one store, one daemon, and one train for each repository and target.")
+        .example("[{ name: shared, path: ../shared }, { name: api, path: ../api, depends_on: [shared] }]"),
     Key::new("lane", Kind::Section(LANE_KEYS), "", "How a lane is prepared."),
     Key::new("land", Kind::Section(LAND_KEYS), "", "How work reaches the target branch."),
     Key::new(
@@ -177,7 +180,7 @@ static LANE_KEYS: &[Key] = &[
     Key::new("keep", Kind::OneOf(&["never", "failed", "always"]), "failed", "Which lanes to keep when their task is settled: none, those of tasks that are neither landed nor done, or all.").env("REGATTA_LANE_KEEP"),
 ];
 
-static LAND_KEYS: &[Key] = &[
+pub(super) static LAND_KEYS: &[Key] = &[
     Key::new(
         "auto",
         Kind::Bool,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Config;
 
 /// Dotted paths of such settings, besides the agents.
-const EXECUTING: [&str; 21] = [
+const EXECUTING: [&str; 22] = [
     "store",
     "hub",
     "lanes_root",
@@ -28,6 +28,7 @@ const EXECUTING: [&str; 21] = [
     "limits.budget_usd",
     "budget",
     "profiles",
+    "repos",
     "roles",
     "notify",
 ];

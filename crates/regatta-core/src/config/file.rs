@@ -10,9 +10,9 @@ use super::config_keys::CONFIG_KEYS;
 use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
-use super::values::{Config, Keep, LandFence, Origin};
+use super::values::{Config, Keep, Land, LandFence, Origin};
 use super::yaml::quoted;
-use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
+use super::{agents, bounds, check, models, normalised, notify, profiles, repos, rookery, yaml};
 use crate::train::Strategy;
 
 /// Parses `regatta.yaml`. A key with a mistake keeps its default, and the mistake is reported.
@@ -36,6 +36,9 @@ fn read(file: &str, text: &str, reading: Reading) -> (Config, Vec<Diagnostic>) {
     if let Some(fields) = &reading.section(&node, "", &keys, &mut report) {
         config.take(fields, &mut report);
         rookery::take(&mut config, &theirs, fields, &mut report);
+        if let Some(Value::Rows(rows)) = fields.field("repos").map(|field| &field.value) {
+            config.repos = repos::read(rows, &config, &mut report);
+        }
         check::config(&config, fields, &mut report);
     }
     (config, report.into_sorted())
@@ -114,23 +117,10 @@ impl Config {
                     _ => Keep::Failed,
                 }
             }
-            ("land.auto", Value::Bool(on)) => land.auto = Some(*on),
-            ("land.strategy", Value::Text(word)) => {
-                land.strategy = Strategy::named(word).unwrap_or_default();
+            (path, value) if path.starts_with("land.") => {
+                let key = path.trim_start_matches("land.");
+                return land.put(key, value);
             }
-            ("land.test_command", Value::Text(text)) => land.test_command = some(text),
-            ("land.test_timeout", Value::Duration(span)) => land.test_timeout = *span,
-            ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
-            ("land.push", Value::Bool(on)) => land.push = *on,
-            ("land.fence", Value::Text(word)) => {
-                land.fence = match word.as_str() {
-                    "best-effort" => LandFence::BestEffort,
-                    _ => LandFence::Atomic,
-                }
-            }
-            ("land.retries", Value::Int(n)) => land.retries = count(*n),
-            ("land.guard", Value::Texts(list)) => land.guard = texts(list),
-            ("land.bounces", Value::Int(n)) => land.bounces = Some(count(*n)),
             ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
             ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
             ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
@@ -178,6 +168,33 @@ impl Config {
     }
 }
 
+impl Land {
+    /// Stores the value of a key of `land`. `false` if there is no such key.
+    pub(super) fn put(&mut self, key: &str, value: &Value) -> bool {
+        match (key, value) {
+            ("auto", Value::Bool(on)) => self.auto = Some(*on),
+            ("strategy", Value::Text(word)) => {
+                self.strategy = Strategy::named(word).unwrap_or_default();
+            }
+            ("test_command", Value::Text(text)) => self.test_command = some(text),
+            ("test_timeout", Value::Duration(span)) => self.test_timeout = *span,
+            ("parallel", Value::Int(n)) => self.parallel = count(*n),
+            ("push", Value::Bool(on)) => self.push = *on,
+            ("fence", Value::Text(word)) => {
+                self.fence = match word.as_str() {
+                    "best-effort" => LandFence::BestEffort,
+                    _ => LandFence::Atomic,
+                }
+            }
+            ("retries", Value::Int(n)) => self.retries = count(*n),
+            ("guard", Value::Texts(list)) => self.guard = texts(list),
+            ("bounces", Value::Int(n)) => self.bounces = Some(count(*n)),
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// The path under which a value's origin is stored: an alias leads to the main key.
 pub(super) fn origin_path(path: &str) -> String {
     path.replace("max_retries", "max_attempts")
@@ -216,6 +233,6 @@ pub(crate) fn pairs(list: &[(String, String)]) -> BTreeMap<String, String> {
     list.iter().cloned().collect()
 }
 
-fn some(text: &str) -> Option<String> {
+pub(super) fn some(text: &str) -> Option<String> {
     (!text.trim().is_empty()).then(|| text.to_owned())
 }

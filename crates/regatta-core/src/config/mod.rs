@@ -24,6 +24,7 @@ mod overrides;
 mod profiles;
 pub(crate) mod reading;
 pub mod reference;
+mod repos;
 mod roles;
 mod rookery;
 mod sandbox;

@@ -14,11 +14,13 @@ use super::values::{Config, Origin};
 use super::yaml;
 
 /// Regatta's variables that are not settings: they identify an agent's task, or choose files and output.
-const OTHER_VARIABLES: [&str; 13] = [
+const OTHER_VARIABLES: [&str; 15] = [
     "REGATTA_TASK",
     "REGATTA_ATTEMPT",
     "REGATTA_TOKEN",
     "REGATTA_LANE",
+    "REGATTA_REPO",
+    "REGATTA_SIBLINGS",
     "REGATTA_DOOR",
     "REGATTA_PROJECT",
     "REGATTA_CONFIG",
@@ -40,6 +42,9 @@ const ROOKERY_VARIABLES: [(&str, &str); 3] = [
 /// Prefix of the variables that notifications pass to a command.
 const NOTIFY_VARIABLES: &str = "REGATTA_NOTIFY_";
 
+/// Prefix of the variables that name the repositories beside a lane.
+const SIBLING_VARIABLES: &str = "REGATTA_SIBLING_";
+
 /// What to use instead of a variable of rookery's. Regatta itself sets some of them for its agents.
 fn rookery_variable(name: &str, is_worker: bool) -> Option<&'static str> {
     if name == "ROOKERY_DB" && !is_worker {
@@ -53,7 +58,10 @@ fn rookery_variable(name: &str, is_worker: bool) -> Option<&'static str> {
 }
 
 fn is_other(name: &str) -> bool {
-    OTHER_VARIABLES.contains(&name) || name.starts_with(NOTIFY_VARIABLES) || name.starts_with("REGATTA_TEST_")
+    OTHER_VARIABLES.contains(&name)
+        || name.starts_with(NOTIFY_VARIABLES)
+        || name.starts_with("REGATTA_TEST_")
+        || name.starts_with(SIBLING_VARIABLES)
 }
 
 /// One setting with its origin, for `regatta config show`.
@@ -136,7 +144,14 @@ impl Config {
         };
         let mut changed = self.clone();
         match value_of(key, text, path, &mut report) {
-            Some(value) if changed.put(path, &value) => {}
+            Some(value) if changed.put(path, &value) => {
+                // It also overrides the rows of `repos`.
+                if let Some(key) = path.strip_prefix("land.") {
+                    for repo in &mut changed.repos {
+                        repo.land.put(key, &value);
+                    }
+                }
+            }
             Some(_) => {
                 report.error(Pos::NOWHERE, path, format!("`{path}` cannot be set here"));
             }

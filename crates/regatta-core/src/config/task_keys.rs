@@ -37,6 +37,8 @@ pub static TASK_KEYS: &[Key] = &[
     Key::new("title", Kind::Text, "the prompt's first heading or line", "One line for people.").places(ONE_TASK),
     Key::new("prompt", Kind::Text, "", "The prompt for the agent. Required in a plan; in a task file the body is the prompt.")
         .places(&[PlanTask]),
+    Key::new("repo", Kind::Text, "the project's own", "The repository to work in, by its name in `repos` of `regatta.yaml`. `writes`, `checks` and `cwd` are relative to its root.")
+        .places(ONE_PLAN),
     Key::new("agent", Kind::Text, "`default_agent`", "The entry of `agents` in `regatta.yaml` that does the work.")
         .places(ONE_PLAN),
     Key::new("model", Kind::Word, "the agent's", "The model, if the agent has a choice.").places(ONE_PLAN),

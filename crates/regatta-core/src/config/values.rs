@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::bounds::Bounds;
 use crate::budget::{Ceiling, Price, Shares};
 use crate::node::Requirement;
+use crate::repos::RepoConfig;
 use crate::sandbox::SandboxSettings;
 use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
@@ -50,6 +51,8 @@ pub struct Config {
     pub lane: Lane,
     /// How work reaches the target branch.
     pub land: Land,
+    /// The repositories of the project, if it has several.
+    pub repos: Vec<RepoConfig>,
     /// How work that would conflict is found.
     pub radar: Radar,
     /// Signs that a running agent may need a user.
@@ -483,6 +486,7 @@ impl Default for Config {
             defaults: Defaults::default(),
             lane: Lane::default(),
             land: Land::default(),
+            repos: Vec::new(),
             radar: Radar::default(),
             watch: WatchSettings::default(),
             mcp: Mcp::default(),

@@ -14,6 +14,7 @@ use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
 use crate::node::Requirement;
 use crate::part::Link;
+use crate::repos::RepoName;
 use crate::spec::TaskSpec;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -138,6 +139,17 @@ pub(super) fn group(fields: &Fields, report: &mut Report) -> Option<Spot<String>
     Some(Spot { pos, value: group.to_owned() })
 }
 
+/// The repository, `None` for the project's own. An unknown one is reported where it was named.
+pub(super) fn repo(fields: &Fields, config: &Config, report: &mut Report) -> Option<RepoName> {
+    match config.repo_named(fields.text("repo")?) {
+        Ok(repo) => repo,
+        Err((message, hint)) => {
+            report.error(fields.pos_of("repo"), &fields.path_of("repo"), message).hint = Some(hint);
+            None
+        }
+    }
+}
+
 /// What the task requires of a node, each once; `None` if it does not say.
 pub(super) fn requires(fields: &Fields, report: &mut Report) -> Option<Vec<Requirement>> {
     let said = fields.texts("requires")?;
@@ -210,12 +222,14 @@ pub(super) fn env(layers: &[&Fields], config: &Config) -> BTreeMap<String, Strin
 pub(super) fn bounds(
     layers: &[&Fields],
     config: &Config,
+    repo: Option<&RepoName>,
     agent: Option<&(String, AgentKind)>,
     read_only: bool,
     report: &mut Report,
 ) -> Bounds {
-    let Some((own, below)) = layers.split_first() else { return config.defaults.bounds.clone() };
-    let mut all = config.defaults.bounds.clone();
+    let common = repo_bounds(config, repo);
+    let Some((own, below)) = layers.split_first() else { return common };
+    let mut all = common;
     for fields in below.iter().rev() {
         // Mistakes in these layers are reported where they are defined.
         all = bounds::read(fields, &mut Report::new("")).on_top_of(&all);
@@ -233,6 +247,15 @@ pub(super) fn bounds(
         }
     }
     all
+}
+
+/// The bounds of all tasks of a repository.
+fn repo_bounds(config: &Config, repo: Option<&RepoName>) -> Bounds {
+    let row = repo.map_or_else(|| config.home_repo(), |name| config.repo(name));
+    row.map_or_else(
+        || config.defaults.bounds.clone(),
+        |row| row.bounds.clone().on_top_of(&config.defaults.bounds),
+    )
 }
 
 /// The checks of the innermost layer that has any.

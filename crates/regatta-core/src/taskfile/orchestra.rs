@@ -180,6 +180,7 @@ fn task(
             id: id.value.clone(),
             title: title(None, &prompt),
             prompt,
+            repo: None,
             agent: agent.to_owned(),
             model: None,
             labels: Vec::new(),

@@ -45,6 +45,7 @@ fn check_defaults(defaults: &Fields, place: SourcePlace<'_>, report: &mut Report
     crate::config::bounds::read(defaults, report);
     draft::group(defaults, report);
     draft::requires(defaults, report);
+    draft::repo(defaults, place.settings.config, report);
     if let Some(name) = defaults.text("agent")
         && !place.settings.config.agents.contains_key(name)
     {

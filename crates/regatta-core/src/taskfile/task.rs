@@ -111,9 +111,17 @@ fn complete(
     let flag = |name: &str| layers.iter().find_map(|fields| fields.bool(name));
     let span = |name: &str| layers.iter().find_map(|fields| fields.duration(name));
 
+    let repo = match (fields.lacks("repo"), common.defaults) {
+        // The plan reports its own mistakes.
+        (true, Some(defaults)) => draft::repo(defaults, config, &mut Report::new("")),
+        _ => draft::repo(fields, config, report),
+    };
     let deps = draft::deps(fields, "deps", report);
     let mut writes =
         draft::writes(fields, report, |text| WritePath::parse(text).map(Some).map_err(|why| why.to_string()));
+    if let Some(repo) = &repo {
+        writes.iter_mut().for_each(|place| place.value = place.value.in_repo(repo));
+    }
     // The plan reports its own mistakes; here only its group matters.
     let group = draft::group(fields, report).or_else(|| {
         let defaults = common.defaults.filter(|_| fields.lacks("concurrency_group"))?;
@@ -140,7 +148,7 @@ fn complete(
         };
 
     let read_only = flag("read_only").unwrap_or(false);
-    let bounds = draft::bounds(&layers, config, agent.as_ref(), read_only, report);
+    let bounds = draft::bounds(&layers, config, repo.as_ref(), agent.as_ref(), read_only, report);
     let mut checks = draft::checks(&layers, config);
     if read_only {
         draft::warn_read_only(fields, report);
@@ -152,7 +160,7 @@ fn complete(
     let land = match fields.bool("auto_land") {
         Some(land) => land,
         None if settings.no_land => false,
-        None => flag("auto_land").or(config.land.auto).unwrap_or(settings.land_by_default),
+        None => flag("auto_land").or(config.land_auto(repo.as_ref())).unwrap_or(settings.land_by_default),
     };
     if checks.iter().any(|check| check.trim().is_empty()) {
         report.error(fields.pos_of("checks"), &fields.path_of("checks"), "a check is empty");
@@ -169,6 +177,7 @@ fn complete(
             id: id.value.clone(),
             title: title(fields.text("title"), &prompt),
             prompt,
+            repo,
             agent,
             model: text("model").or_else(|| config.roles.builder.model.clone().filter(|_| chained)),
             labels: draft::labels(&layers),

@@ -4,6 +4,7 @@ use crate::diagnostic::Diagnostic;
 mod diagnostics;
 mod docs;
 mod overrides;
+mod repos;
 mod rookery;
 mod values;
 

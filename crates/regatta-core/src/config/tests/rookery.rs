@@ -12,7 +12,7 @@ fn a_file_of_rookerys_means_what_it_meant() {
     let (config, diagnostics) = parse_rookery("rookery.yaml", text);
     let expected = "rookery.yaml:1:1: warning: rookery's `db_path`, `lease_ttl_s` have no effect\n  hint: docs/guide/coming-from-rookery.md says what to use instead\n\
         rookery.yaml:2:1: warning: `worktrees_root` is ignored: Regatta's lanes are beside the checkout, not in it\n  hint: agents that walk upwards must not find your files; `lanes_root` names another place\n\
-        rookery.yaml:11:1: warning: unknown key `weather`, which is ignored\n  hint: known here: version, target, store, hub, hub_checkpoint, hub_patience, lanes_root, max_workers, agents, default_agent, defaults, lane, land, radar, watch, mcp, sandbox, limits, budget, profiles, models, roles, chain, notify\n";
+        rookery.yaml:11:1: warning: unknown key `weather`, which is ignored\n  hint: known here: version, target, store, hub, hub_checkpoint, hub_patience, lanes_root, max_workers, agents, default_agent, defaults, repos, lane, land, radar, watch, mcp, sandbox, limits, budget, profiles, models, roles, chain, notify\n";
     assert_eq!(told(&diagnostics), expected);
     for (key, value) in [
         ("max_workers", json!(8)),
