@@ -8,7 +8,7 @@ use std::time::Duration;
 use regatta_core::causes::with_causes;
 use regatta_core::repos::freshness::Freshness;
 
-use crate::git::{GitCommand, GitError, Oid, Repo, Work, check_ref_name};
+use crate::git::{Expect, GitCommand, GitError, Oid, RefEdit, Repo, Work, check_ref_name};
 use crate::hub::default_remote;
 use crate::landing::local::{Followed, follow};
 use crate::redact::Redactor;
@@ -151,16 +151,30 @@ impl Upstream<'_> {
         Ok(found.transpose()?)
     }
 
+    /// Brings a commit of the remote here, and holds it with a ref, so that no `git gc` removes it.
     fn fetch_from(&self, remote: &str, there: &Oid) -> Result<(), GitError> {
-        let refspec = format!("+{}:refs/regatta/remote/{}", self.branch(), self.target);
+        let held = format!("refs/regatta/remote/{}", self.target);
         let quiet = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
-        let more = ["--no-auto-maintenance", "--refmap=", "--", remote];
-        self.git(FETCH_LIMIT).args(quiet).args(more).arg(refspec).bytes()?;
-        if self.work.has_commit(there)? {
-            return Ok(());
+        let mut command = self.git(FETCH_LIMIT).args(quiet).args(["--no-auto-maintenance", "--refmap="]);
+        // Regatta's own git directory has few refs: these say what need not be sent.
+        let known = [self.branch(), self.tracking(remote)];
+        for tip in known.iter().filter_map(|name| self.repo.read_ref(name).ok().flatten()) {
+            command = command.arg(format!("--negotiation-tip={tip}"));
         }
-        let what = format!("{} moved while it was fetched", self.target);
-        Err(GitError::Unexpected { command: format!("git fetch {remote}"), what })
+        command.args(["--", remote]).arg(format!("+{}:{held}", self.branch())).bytes()?;
+        if !self.work.has_commit(there)? {
+            let what = format!("{} moved while it was fetched", self.target);
+            return Err(GitError::Unexpected { command: format!("git fetch {remote}"), what });
+        }
+        let old = self.repo.read_ref(&held)?.map_or(Expect::Absent, Expect::Is);
+        let edit = RefEdit { name: held, new: Some(there.clone()), old };
+        // Another process that holds another commit of the remote at the same moment does no harm.
+        let _ = self.repo.update_refs(&[edit], &format!("regatta: fetched from {remote}"))?;
+        Ok(())
+    }
+
+    fn tracking(&self, remote: &str) -> String {
+        format!("refs/remotes/{remote}/{}", self.target)
     }
 
     fn relation(
@@ -178,7 +192,7 @@ impl Upstream<'_> {
             return Ok((Freshness::of_counts(behind, ahead), Some((behind, ahead)), None));
         }
         // What was there when the user last fetched says whether the local branch has commits of its own.
-        let seen = self.repo.read_ref(&format!("refs/remotes/{remote}/{}", self.target))?;
+        let seen = self.repo.read_ref(&self.tracking(remote))?;
         let is_contained = match seen {
             Some(seen) => self.work.is_ancestor(here, &seen)?,
             None => true,

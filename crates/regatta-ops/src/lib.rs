@@ -29,6 +29,7 @@ pub mod project;
 pub mod reclaim;
 pub mod refusal;
 pub mod report;
+pub mod repos;
 pub mod salvage;
 pub mod sandbox;
 pub mod scaffold;

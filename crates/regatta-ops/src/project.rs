@@ -401,7 +401,7 @@ pub fn expand_home(text: &str) -> PathBuf {
 }
 
 /// Removes `.` and `..`, by the text alone.
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut clean = PathBuf::new();
     for part in path.components() {
