@@ -7,16 +7,19 @@
 use std::collections::BTreeMap;
 
 use crate::id::TaskId;
+use crate::repos::RepoName;
 use crate::spec::TaskSpec;
 use crate::writes::{WritePath, first_overlap};
 
 /// How much may run at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of running agents.
     pub max_workers: u32,
     /// Limits per group; an unnamed group has a limit of one.
     pub groups: BTreeMap<String, u32>,
+    /// Limits of single repositories; `None` is the project's own.
+    pub repos: BTreeMap<Option<RepoName>, u32>,
 }
 
 impl Limits {
@@ -35,6 +38,8 @@ pub struct Active {
     pub writes: Vec<WritePath>,
     /// The group it belongs to.
     pub group: Option<String>,
+    /// The repository it works in.
+    pub repo: Option<RepoName>,
     /// True while its agent, or the judging of its work, occupies a worker; a car in the train does not.
     pub occupies_worker: bool,
 }
@@ -46,6 +51,7 @@ impl Active {
             task: spec.id.clone(),
             writes: spec.writes.clone(),
             group: spec.concurrency_group.clone(),
+            repo: spec.repo.clone(),
             occupies_worker,
         }
     }
@@ -58,6 +64,8 @@ pub enum Hold {
     Workers,
     /// Its group is full.
     Group(String),
+    /// As many agents as allowed work in its repository; `None` is the project's own.
+    Repo(Option<RepoName>),
     /// It writes to a place that an unsettled task has reserved.
     Writes {
         /// The task that reserved it.
@@ -72,6 +80,10 @@ impl std::fmt::Display for Hold {
         match self {
             Hold::Workers => f.write_str("`max_workers` agents are running"),
             Hold::Group(group) => write!(f, "group {group} is full"),
+            Hold::Repo(Some(name)) => write!(f, "`max_workers` agents are running in {name}"),
+            Hold::Repo(None) => {
+                f.write_str("`max_workers` agents are running in the project's own repository")
+            }
             Hold::Writes { other, path } => write!(f, "{other} writes {path}"),
         }
     }
@@ -120,6 +132,12 @@ fn hold(limits: &Limits, active: &[Active], spec: &TaskSpec) -> Option<Hold> {
             return Some(Hold::Group(group.clone()));
         }
     }
+    if let Some(max) = limits.repos.get(&spec.repo) {
+        let busy = others().filter(|other| other.occupies_worker && other.repo == spec.repo).count();
+        if count(busy) >= *max {
+            return Some(Hold::Repo(spec.repo.clone()));
+        }
+    }
     others().find_map(|other| {
         let (_, theirs) = first_overlap(&spec.writes, &other.writes)?;
         Some(Hold::Writes { other: other.task.clone(), path: theirs.clone() })
@@ -137,7 +155,7 @@ mod tests {
     }
 
     fn limits(max_workers: u32) -> Limits {
-        Limits { max_workers, groups: [("db".to_owned(), 2)].into() }
+        Limits { max_workers, groups: [("db".to_owned(), 2)].into(), ..Limits::default() }
     }
 
     fn writing(id: &str, paths: &[&str]) -> TaskSpec {

@@ -9,11 +9,16 @@ mod memory;
 mod repository;
 mod services;
 mod settings;
+mod yards;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use regatta_core::causes::with_causes;
 use regatta_core::id::TaskId;
+use regatta_core::repos::RepoName;
 use regatta_core::train::guarded;
 use regatta_store::{SessionId, Store};
 
@@ -24,10 +29,12 @@ use crate::notice::{Notice, Notices};
 use crate::process::Supervisor;
 use crate::session::{lease_as_in, work_in};
 pub use memory::Memory;
-pub use repository::Repository;
+pub use repository::{Repository, train_of};
 pub use services::Services;
 pub(crate) use services::run_id;
 pub use settings::{RunOptions, Settings, SettingsInput, config_secrets};
+use yards::Yard;
+pub use yards::{OtherPlace, OtherRepository, Yards};
 
 /// What a context is made from.
 pub struct Assembly {
@@ -59,18 +66,60 @@ pub struct Context {
     pub memory: Memory,
     /// Where it works.
     pub repository: Arc<Repository>,
+    /// All repositories of the project.
+    pub yards: Arc<Yards>,
+}
+
+/// What all repositories of a project are opened with.
+struct Common<'a> {
+    options: &'a RunOptions,
+    inherited: &'a [(OsString, OsString)],
+    shared: bool,
+    notices: &'a Notices,
+}
+
+impl Common<'_> {
+    /// Opens the other repositories. What is wrong with one concerns only its own tasks.
+    fn open(
+        &self,
+        others: Vec<OtherRepository>,
+        home: &Repository,
+        memory: impl Fn(&RepoName) -> Memory,
+    ) -> BTreeMap<RepoName, Result<Yard, String>> {
+        let open = |name: &RepoName, place: OtherPlace| -> Result<Yard, EngineError> {
+            let OtherPlace { repo, target, lanes_root, config } = place;
+            let trust = self.options.trust;
+            let repository =
+                Repository::open(repo, target, &lanes_root, &config, trust, self.shared, self.notices)?;
+            let repository = repository.named(name.clone(), &home.project_dir);
+            repository.create_holds()?;
+            let settings =
+                Settings::new(config, self.options.clone(), self.inherited.to_vec(), &repository.bin());
+            let (settings, repository) = (Arc::new(settings), Arc::new(repository));
+            Ok(Yard { settings, memory: memory(name), repository })
+        };
+        let opened = others.into_iter().map(|OtherRepository { name, place }| {
+            let opened = place.and_then(|place| open(&name, place).map_err(|error| with_causes(&error)));
+            (name, opened)
+        });
+        opened.collect()
+    }
 }
 
 impl Context {
     /// Puts the parts together. Refuses what the user does not trust.
     pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
         let Assembly { settings, repo, target, store, store_url, session, regatta_exe, notices } = assembly;
-        let SettingsInput { config, options, inherited, lanes_root } = settings;
+        let SettingsInput { config, options, inherited, lanes_root, others, graph } = settings;
         let shared = services::is_shared(&store_url);
         let repository =
             Repository::open(repo, target, &lanes_root, &config, options.trust, shared, &notices)?;
         repository.link_program(&regatta_exe)?;
-        let settings = Settings::new(config, options, inherited, &repository.bin());
+        let common = Common { options: &options, inherited: &inherited, shared, notices: &notices };
+        let memory = Memory::default();
+        let home_name = config.home_repo().map(|row| row.name.clone());
+        let others = common.open(others, &repository, |_| memory.for_repository());
+        let settings = Settings::new(config, options.clone(), inherited.clone(), &repository.bin());
         if store.is_shared() {
             work_in(&repository.repo.common_dir);
             lease_as_in(&settings.config.node);
@@ -79,28 +128,43 @@ impl Context {
         let supervisor = Supervisor::new(&regatta_exe).under(lease);
         let services = Services { store, store_url, session, supervisor, regatta_exe, notices };
         let (settings, repository) = (Arc::new(settings), Arc::new(repository));
-        Ok(Self { settings, services, memory: Memory::default(), repository })
+        let home = Yard { settings, memory, repository };
+        Ok(Self::at_home(services, Yards { home, others, home_name, graph }))
     }
 
     /// The same in another session.
     pub(crate) fn in_session(&self, session: SessionId) -> Self {
-        let (settings, repository) = (self.settings.clone(), self.repository.clone());
+        let (settings, repository, yards) =
+            (self.settings.clone(), self.repository.clone(), self.yards.clone());
         let lease = self.services.store.is_shared().then(|| Lease::of(&repository.state_dir, &session));
         let supervisor = self.services.supervisor.under(lease);
         let services = Services { session, supervisor, ..self.services.clone() };
-        Self { settings, services, memory: self.memory.clone(), repository }
+        Self { settings, services, memory: self.memory.clone(), repository, yards }
     }
 
     /// The context under other settings: the store, the session, the memory, the repository and the target stay.
     pub fn reload(&self, settings: SettingsInput) -> Result<Self, EngineError> {
-        let SettingsInput { config, options, inherited, lanes_root } = settings;
+        let SettingsInput { config, options, inherited, lanes_root, others, graph } = settings;
         let services = self.services.clone();
         let shared = services::is_shared(&services.store_url);
         let repository =
             self.repository.reopen(&lanes_root, &config, options.trust, shared, &services.notices)?;
-        let settings = Settings::new(config, options, inherited, &repository.bin());
+        let common = Common { options: &options, inherited: &inherited, shared, notices: &services.notices };
+        let home_name = config.home_repo().map(|row| row.name.clone());
+        let others = common.open(others, &repository, |name| match self.yards.others.get(name) {
+            Some(Ok(known)) => known.memory.clone(),
+            _ => self.memory.for_repository(),
+        });
+        let settings = Settings::new(config, options.clone(), inherited.clone(), &repository.bin());
         let (settings, repository) = (Arc::new(settings), Arc::new(repository));
-        Ok(Self { settings, services, memory: self.memory.clone(), repository })
+        let home = Yard { settings, memory: self.memory.clone(), repository };
+        Ok(Self::at_home(services, Yards { home, others, home_name, graph }))
+    }
+
+    /// The context of the project's own repository.
+    fn at_home(services: Services, yards: Yards) -> Self {
+        let Yard { settings, memory, repository } = yards.home.clone();
+        Self { settings, services, memory, repository, yards: Arc::new(yards) }
     }
 
     /// Sends a sentence to the user at the terminal.
@@ -127,7 +191,7 @@ impl Context {
 
     /// Where the output of an attempt goes.
     pub fn log_file(&self, task: &TaskId, attempt: u32) -> PathBuf {
-        let own = || self.repository.state_dir.join("logs");
+        let own = || self.repository.project_dir.join("logs");
         let base = self.settings.options.log_dir.clone().unwrap_or_else(own);
         base.join(task.as_str()).join(format!("{attempt}.jsonl"))
     }

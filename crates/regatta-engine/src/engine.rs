@@ -14,6 +14,7 @@ mod standby;
 mod starting;
 mod timers;
 mod train_task;
+mod trains;
 mod within_budget;
 mod workers;
 
@@ -31,7 +32,7 @@ use crate::budget::Budgets;
 use crate::context::Context;
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
-use crate::landing::train::{LandError, Round};
+use crate::landing::train::LandError;
 use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
@@ -165,7 +166,7 @@ pub enum Ended {
 /// What wakes the engine.
 enum Wake {
     Worker(tokio::task::Id, Left),
-    Landed(Result<Round, LandError>),
+    Landed(trains::RoundEnd),
     CarsMoved,
     Followed(bool),
     Looked(Option<radar::LookOutcome>),
@@ -186,7 +187,7 @@ pub(crate) struct Engine {
     workers: workers::Workers,
     reservations: reservations::Reservations,
     standby: standby::Standby,
-    train: train_task::TrainTask,
+    trains: trains::Trains,
     following: following::Following,
     timers: timers::Timers,
     due: due::Due,
@@ -208,12 +209,12 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(ctx: Arc<Context>, queue: String, duty: Duty, limits: Limits, last_seq: u64) -> Self {
-        let holds = Holds::new(&ctx.repository.state_dir, &ctx.services.session);
+        let holds = Holds::new(&ctx.repository.project_dir, &ctx.services.session);
         Self {
             workers: workers::Workers::default(),
             reservations: reservations::Reservations::default(),
             standby: standby::Standby::new(holds),
-            train: train_task::TrainTask::new(),
+            trains: trains::Trains::new(&ctx),
             following: following::Following::new(),
             timers: timers::Timers::default(),
             due: due::Due::everything(),
@@ -270,8 +271,10 @@ impl Engine {
             self.start_landing().await?;
             self.follow_what_landed();
             if std::mem::take(&mut self.house_is_due) {
-                keep_house(&self.ctx).await?;
-                if self.duty == Duty::Queue && self.workers.is_empty() && !self.train.is_under_way() {
+                for yard in self.ctx.all() {
+                    keep_house(&yard).await?;
+                }
+                if self.duty == Duty::Queue && self.workers.is_empty() && !self.trains.is_under_way() {
                     // It may run for weeks: clean-up does not wait for its end.
                     tidy_up(&self.ctx).await;
                 }
@@ -296,7 +299,7 @@ impl Engine {
             let next = self.next_timer();
             let wake = tokio::select! {
                 Some((id, left)) = self.workers.next() => Wake::Worker(id, left),
-                round = self.train.ended() => Wake::Landed(round),
+                round = self.trains.ended() => Wake::Landed(round),
                 () = self.ctx.memory.train.moved.notified() => Wake::CarsMoved,
                 is_even = self.following.ended() => Wake::Followed(is_even),
                 seen = self.radar.ended() => Wake::Looked(seen),
@@ -333,7 +336,7 @@ impl Engine {
             Wake::Landed(round) => {
                 self.house_is_due = true;
                 self.due.end = true;
-                self.look_for_dead |= self.train.take(round)?;
+                self.look_for_dead |= self.trains.take(&self.ctx, round)?;
             }
             Wake::StoreChanged => {
                 self.due.woken(Instant::now());
@@ -345,7 +348,8 @@ impl Engine {
             Wake::Nodes => self.due.ready = true,
             // Waiting cars are checked by the timer.
             Wake::Timer => {
-                self.house_is_due |= !self.ctx.memory.lanes_to_retire().is_empty();
+                self.house_is_due |=
+                    self.ctx.all().iter().any(|yard| !yard.memory.lanes_to_retire().is_empty());
             }
             Wake::Order(Order::End(end)) => self.end(end),
             Wake::Order(Order::Reload { ctx, limits }) => {
@@ -353,6 +357,7 @@ impl Engine {
                 let ctx = Arc::new(ctx.in_session(self.ctx.services.session.clone()));
                 self.notifier.reload(&ctx, self.log.read);
                 ctx.memory.fleet.reloaded(&ctx.settings.config, &ctx.repository.checkout);
+                self.trains.reload(&ctx);
                 self.ctx = ctx;
                 self.limits = limits;
                 self.look_at_everything();
@@ -375,7 +380,7 @@ impl Engine {
     fn look_at_everything(&mut self) {
         self.due.all();
         self.chains.stir_all();
-        self.train.stir();
+        self.trains.stir();
         for task in self.workers.live().keys() {
             self.ctx.memory.has_follow_up(task);
         }
@@ -395,14 +400,14 @@ impl Engine {
             self.workers.stop_all(&stop);
         }
         if end >= End::Leave {
-            self.train.stop(stop);
+            self.trains.stop(stop);
         }
     }
 
     /// Whether the run is over, and how.
     async fn ended(&mut self) -> Result<Option<Ended>, EngineError> {
         let follows = self.following.is_under_way() && self.stopping.is_none();
-        if self.train.is_under_way() || follows {
+        if self.trains.is_under_way() || follows {
             return Ok(None);
         }
         Ok(match (self.stopping, self.workers.is_empty()) {
@@ -416,7 +421,7 @@ impl Engine {
 
     /// Whether a daemon has nothing left to do, and has not reported that since it last worked.
     async fn is_idle(&mut self) -> Result<bool, EngineError> {
-        let busy = !self.workers.is_empty() || self.train.is_under_way() || self.stopping.is_some();
+        let busy = !self.workers.is_empty() || self.trains.is_under_way() || self.stopping.is_some();
         Ok(self.worked && !busy && self.notifier.wants_idle() && self.nothing_can_move().await?)
     }
 
@@ -462,8 +467,14 @@ impl Engine {
         let landing = until_answered(|| store.tasks(&landing)).await?;
         let landing: BTreeSet<TaskId> = landing.into_iter().map(|record| record.spec.id).collect();
         // Only cars of our own train are ours to move: an earlier run may have had another target.
-        let cars = until_answered(|| store.cars(&self.ctx.repository.target)).await?;
-        let can_move = |task: &TaskId| self.train.waits_for_hub() || !self.train.is_stuck(task);
-        Ok(!cars.iter().any(|car| landing.contains(&car.task) && can_move(&car.task)))
+        let can_move = |task: &TaskId| self.trains.waits_for_hub() || !self.trains.is_stuck(task);
+        for yard in self.ctx.all() {
+            let key = yard.repository.train();
+            let cars = until_answered(|| store.cars(&key)).await?;
+            if cars.iter().any(|car| landing.contains(&car.task) && can_move(&car.task)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -79,9 +79,12 @@ pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> 
 
 /// How to remove the lane of a finally settled task; `None` if it stays.
 pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option<RetireMode>, EngineError> {
-    match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
-        Ok(TaskState::Landed { .. }) => Ok(Some(RetireMode::Landed)),
-        Ok(TaskState::Done { .. }) => Ok(Some(RetireMode::IfClean)),
+    let record = until_answered(|| ctx.services.store.task(task)).await;
+    // A repository may have lanes of its own projects, too.
+    let record = record.map(|record| (record.spec.repo == ctx.repository.name, record.state));
+    match record {
+        Ok((true, TaskState::Landed { .. })) => Ok(Some(RetireMode::Landed)),
+        Ok((true, TaskState::Done { .. })) => Ok(Some(RetireMode::IfClean)),
         Ok(_) | Err(StoreError::NotFound(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -92,7 +95,7 @@ async fn settled_lanes(ctx: &Arc<Context>) -> Result<Vec<(Timestamp, TaskId)>, E
     let mut found = Vec::new();
     for info in ctx.blocking(|ctx| ctx.repository.lanes.list()).await? {
         match until_answered(|| ctx.services.store.task(&info.task)).await {
-            Ok(record) if record.state.is_settled() => {
+            Ok(record) if record.state.is_settled() && record.spec.repo == ctx.repository.name => {
                 found.push((record.updated_at, info.task));
             }
             Ok(_) | Err(StoreError::NotFound(_)) => {}

@@ -77,7 +77,8 @@ fn let_go_of(ctx: &Context, task: &TaskId, attempts: &[Attempt], target: &str) -
 pub(crate) fn begin(ctx: &Arc<Context>) {
     let ctx = ctx.clone();
     tokio::spawn(async move {
-        if let Err(error) = reconcile(&ctx).await {
+        for ctx in ctx.all() {
+            let Err(error) = reconcile(&ctx).await else { continue };
             ctx.say(format!("the refs that hold tasks' work could not be checked: {error}"));
         }
     });
@@ -92,7 +93,11 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
         by_task.entry(task).or_default().push(oid);
     }
     for (task, held) in &by_task {
-        match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
+        let record = until_answered(|| ctx.services.store.task(task)).await;
+        if record.as_ref().is_ok_and(|record| record.spec.repo != ctx.repository.name) {
+            continue;
+        }
+        match record.map(|record| record.state) {
             Ok(TaskState::Landed { attempt, .. }) => let_go(ctx, task, Landed::With(attempt)).await,
             // It was removed from the store: only what the target contains may be released.
             Err(StoreError::NotFound(_)) => {
@@ -109,7 +114,8 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
         for record in until_answered(|| ctx.services.store.tasks(&query)).await? {
             let task = record.spec.id.clone();
             let is_empty = matches!(record.state, TaskState::Done { head: None, .. });
-            if by_task.contains_key(&task) || record.spec.read_only || is_empty {
+            let is_elsewhere = record.spec.repo != ctx.repository.name;
+            if by_task.contains_key(&task) || record.spec.read_only || is_empty || is_elsewhere {
                 continue;
             }
             let attempts = until_answered(|| ctx.services.store.attempts(&task)).await?;

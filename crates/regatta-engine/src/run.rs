@@ -230,6 +230,12 @@ async fn run_in_session(
 
 /// Removes checkouts of readers and gates that are no longer used; nothing in them is work.
 pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
+    for yard in ctx.all() {
+        tidy_up_in(&yard).await;
+    }
+}
+
+async fn tidy_up_in(ctx: &Arc<Context>) {
     if ctx.settings.options.keep_lanes {
         return;
     }
@@ -252,9 +258,11 @@ pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError
         return Ok(());
     }
     let _starting = ctx.blocking(|ctx| FileLock::wait(ctx.repository.state_dir.join("start.lock"))).await?;
-    for info in ctx.blocking(|ctx| ctx.repository.lanes.list()).await? {
-        if let Some(mode) = how_to_retire(ctx, &info.task).await? {
-            ctx.clone().retire(&info.task, mode).await;
+    for yard in ctx.all() {
+        for info in yard.blocking(|ctx| ctx.repository.lanes.list()).await? {
+            if let Some(mode) = how_to_retire(&yard, &info.task).await? {
+                yard.clone().retire(&info.task, mode).await;
+            }
         }
     }
     Ok(())
@@ -349,13 +357,22 @@ pub(crate) async fn end_dead_gates(ctx: &Arc<Context>) -> Result<(), EngineError
     let mut alive = until_answered(|| ctx.services.store.sessions()).await?;
     alive.retain(|info| !is_over(info));
     let is_dead = |run_id: &str| !alive.iter().any(|info| run_id.ends_with(&info.session.0));
-    leftovers::end_below(&ctx.repository.state_dir.join("gates"), is_dead).await;
+    for yard in ctx.all() {
+        leftovers::end_below(&yard.repository.state_dir.join("gates"), is_dead).await;
+    }
     remove_dead_boxes(ctx).await
 }
 
 /// Removes the boxes of attempts that no engine works on. An engine that has claimed a task meanwhile makes its box
 /// after it has had the lane alone: by then the removal has ended, and a later one finds the task claimed.
 async fn remove_dead_boxes(ctx: &Arc<Context>) -> Result<(), EngineError> {
+    for yard in ctx.all() {
+        remove_dead_boxes_in(&yard).await?;
+    }
+    Ok(())
+}
+
+async fn remove_dead_boxes_in(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let root = ctx.repository.lanes.root().to_owned();
     let boxed = sandbox::boxed_tasks(&root);
     failpoint::reach("boxes-listed");
@@ -457,13 +474,14 @@ async fn give_back(ctx: &Arc<Context>, inherited: Inherited, orders: &mut Orders
     let (stop, stopped) = watch::channel(order(false));
     let mut workers = JoinSet::new();
     for (claim, record) in inherited {
-        workers.spawn(worker::adopt(
-            ctx.clone(),
-            claim,
-            record,
-            stopped.clone(),
-            Meter::new(Arc::default(), None),
-        ));
+        let yard = match ctx.of(claim.spec.repo.as_ref()) {
+            Ok(yard) => yard,
+            Err(why) => {
+                ctx.say(format!("{}: it stays claimed: {why}", claim.task));
+                continue;
+            }
+        };
+        workers.spawn(worker::adopt(yard, claim, record, stopped.clone(), Meter::new(Arc::default(), None)));
     }
     let mut asked = None;
     loop {
@@ -521,11 +539,13 @@ async fn prepare_lanes(
     let resume = ctx.settings.options.resume;
     if !resume && known.iter().any(|record| matches!(record.state, TaskState::Landing { .. })) {
         let (_stop, never) = watch::channel(None);
-        let round = train::round(ctx.clone(), never, CarNews::of_store(ctx).await?).await?;
-        if let Some((task, why)) = round.waiting.first() {
-            return Err(EngineError::Refused(format!(
-                "{task} from an earlier run still waits to land: {why}"
-            )));
+        for yard in ctx.all() {
+            let round = train::round(yard, never.clone(), CarNews::of_store(ctx).await?).await?;
+            if let Some((task, why)) = round.waiting.first() {
+                return Err(EngineError::Refused(format!(
+                    "{task} from an earlier run still waits to land: {why}"
+                )));
+            }
         }
     }
     for record in known.iter().filter(|_| resume) {
@@ -535,9 +555,13 @@ async fn prepare_lanes(
             TaskState::Done { .. } => RetireMode::IfClean,
             _ => continue,
         };
-        ctx.clone().retire(&record.spec.id, mode).await;
+        if let Ok(yard) = ctx.of(record.spec.repo.as_ref()) {
+            yard.retire(&record.spec.id, mode).await;
+        }
     }
     for record in known {
+        // A repository that cannot be used holds its tasks back.
+        let Ok(ctx) = &ctx.of(record.spec.repo.as_ref()) else { continue };
         let conflicted = matches!(record.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });
         let task = record.spec.id.clone();
         if (!resume || conflicted) && !adopted.iter().any(|(claim, _)| claim.task == task) {

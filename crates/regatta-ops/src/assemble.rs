@@ -63,9 +63,11 @@ fn settings(project: &Project, trust: Purpose) -> Result<SettingsInput, Refusal>
         grace: Duration::from_secs(5),
     };
     Ok(SettingsInput {
-        config: project.config.clone(),
+        config: project.config.of_repo(None),
         options,
         inherited: std::env::vars_os().collect(),
         lanes_root: project.lanes_root(),
+        others: project.others()?,
+        graph: project.graph(),
     })
 }

@@ -231,7 +231,8 @@ async fn purpose(store: &dyn Store) -> Result<Purpose, Refusal> {
 }
 
 fn limits(project: &Project) -> Limits {
-    Limits { max_workers: project.config.max_workers, groups: project.config.limits.groups.clone() }
+    let (max_workers, groups) = (project.config.max_workers, project.config.limits.groups.clone());
+    project.with_repo_limits(Limits { max_workers, groups, ..Limits::default() })
 }
 
 /// What a process needs to become a project's daemon.

@@ -196,10 +196,12 @@ impl ForegroundRequest {
             grace: Duration::from_secs(5),
         };
         let settings = SettingsInput {
-            config: project.config.clone(),
+            config: project.config.of_repo(None),
             options,
             inherited: std::env::vars_os().collect(),
             lanes_root: project.lanes_root(),
+            others: project.others()?,
+            graph: project.graph(),
         };
         let assembly = Assembly {
             settings,
@@ -299,7 +301,8 @@ pub fn stages(project: &Project, loaded: &Loaded) -> StagesDocument {
 fn limits(project: &Project, loaded: &Loaded) -> Limits {
     let mut groups = project.config.limits.groups.clone();
     groups.extend(loaded.concurrency_limits.clone());
-    Limits { max_workers: project.config.max_workers, groups }
+    let max_workers = project.config.max_workers;
+    project.with_repo_limits(Limits { max_workers, groups, ..Limits::default() })
 }
 
 /// Reports what would make every task fail, before anything starts.

@@ -83,7 +83,7 @@ impl Project {
         };
         let ReadConfig { config, alone, file, warnings } = load_config(options, &repo.toplevel)?;
         let store_url = store_url(options, &config, &repo);
-        Ok(Self {
+        let mut project = Self {
             repo,
             config,
             file_config: alone,
@@ -92,7 +92,11 @@ impl Project {
             config_file: file,
             warnings,
             store_url,
-        })
+        };
+        if !project.config.repos.is_empty() {
+            project.read_repo_paths()?;
+        }
+        Ok(project)
     }
 
     /// The same for a caller that names files. Outside of any repository, the first file decides where the project is:
@@ -237,6 +241,12 @@ impl Project {
                 .filter(|dir| **dir != self.repo.toplevel)
                 .map(Path::to_owned),
             _ => None,
+        };
+        let (anchor, text) = match self.name_in_project() {
+            // Every repository has its own directory.
+            Some(name) if !self.config.lanes_root.contains("{repo}") => (None, format!("{text}/{name}")),
+            Some(_) => (None, text),
+            None => (anchor, text),
         };
         normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))
     }

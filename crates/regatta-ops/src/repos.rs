@@ -1,144 +1,196 @@
-//! The repositories in `repos` of the settings: listed, added, found, compared with their remotes, pulled, and how they
-//! depend on each other.
+//! The repositories of a project that has several: found, checked, and opened as projects of their own that share the
+//! store and the settings.
 
 mod add;
 mod discover;
 mod freshness;
 mod graph;
 mod list;
+mod several;
 
 pub use add::{AddRepoRequest, ImportRequest};
 pub use discover::DiscoverRequest;
+pub use several::ProjectRepos;
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-use regatta_core::repos::RepoConfig;
-use regatta_engine::git::Repo;
+use regatta_core::admission::Limits;
+use regatta_core::diagnostic::{Diagnostic, has_errors};
+use regatta_core::repos::{DependsOn, Graph, RepoConfig, RepoName};
+use regatta_core::spec::TaskSpec;
+use regatta_engine::context::{OtherPlace, OtherRepository};
+use regatta_engine::daemon::{Presence, presence};
+use regatta_engine::git::{GitError, Repo};
 
-use crate::project::{Project, expand_home, normal};
+use crate::project::{Project, expand_home, normal, shown};
 use crate::refusal::{Refusal, RefusalKind};
 
-/// How many remotes are asked at the same time.
-const AT_ONCE: usize = 4;
+/// The file with a machine's own paths, below `.regatta`.
+pub const PATHS_FILE: &str = "repos.yaml";
 
-/// A project that has several repositories.
-#[derive(Clone)]
-pub struct ProjectRepos {
-    project: Project,
-}
-
-impl ProjectRepos {
-    /// The repositories of a project; `None` if its settings have no `repos`.
-    pub fn of(project: &Project) -> Option<Self> {
-        (!project.config.repos.is_empty()).then(|| Self { project: project.clone() })
+impl Project {
+    /// Applies `.regatta/repos.yaml` to the settings.
+    pub(crate) fn read_repo_paths(&mut self) -> Result<(), Refusal> {
+        let path = self.repo.state_dir.join(PATHS_FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(());
+            }
+            Err(error) => return Err(Refusal::io("reading", &path, &error)),
+        };
+        let found: Vec<Diagnostic> = self.config.apply_repo_paths(&shown(&path), &text);
+        if has_errors(&found) { Err(Refusal::diagnosed(found)) } else { Ok(()) }
     }
 
-    /// The same; refused without `repos`.
-    pub fn require(project: &Project) -> Result<Self, Refusal> {
-        Self::of(project).ok_or_else(|| {
-            Refusal::not_found("this project has no `repos` in regatta.yaml")
-                .hinted("`regatta repo discover` finds repositories; `regatta repo add NAME DIR` adds one")
+    /// The project as seen from the repository of a task: the same store, with that repository's git, lanes, target and
+    /// settings.
+    pub fn of_task(&self, spec: &TaskSpec) -> Result<Project, Refusal> {
+        self.in_repo(spec.repo.as_ref())
+    }
+
+    /// The project as seen from one of its repositories; `None` is its own.
+    pub fn in_repo(&self, name: Option<&RepoName>) -> Result<Project, Refusal> {
+        let Some(name) = name else { return Ok(self.clone()) };
+        let Some(row) = self.config.repo(name) else {
+            let (message, hint) = match self.config.repo_named(name.as_str()) {
+                Ok(_) => (String::new(), String::new()),
+                Err(unknown) => unknown,
+            };
+            return Err(Refusal::not_found(message).hinted(hint));
+        };
+        if row.is_home() {
+            return Ok(self.clone());
+        }
+        self.open_row(row, Repo::find).map_err(|why| {
+            let hint = "correct `path` in regatta.yaml, or name this machine's own in .regatta/repos.yaml";
+            Refusal::new(RefusalKind::Git, format!("the repository {name} cannot be used: {why}"))
+                .hinted(hint)
         })
     }
 
-    /// The rows that `names` mean; all without names.
-    fn rows(&self, names: &[String]) -> Result<Vec<RepoConfig>, Refusal> {
-        let config = &self.project.config;
-        if names.is_empty() {
-            return Ok(config.repos.clone());
+    fn open_row(
+        &self,
+        row: &RepoConfig,
+        open: impl Fn(&Path) -> Result<Repo, GitError>,
+    ) -> Result<Project, String> {
+        let path = self.repo_path(row);
+        let repo = open_at(&path, open)?;
+        if repo.common_dir == self.repo.common_dir {
+            return Err(format!(
+                "{} is the project's own repository; its path in `repos` is `.`",
+                path.display()
+            ));
         }
-        let mut rows: Vec<RepoConfig> = Vec::new();
-        for name in names {
-            match config.repos.iter().find(|row| row.name.as_str() == name) {
-                Some(row) if rows.iter().any(|one| one.name == row.name) => {}
-                Some(row) => rows.push(row.clone()),
-                None => {
-                    let why = config.repo_named(name).err();
-                    let (message, hint) = why.unwrap_or_default();
-                    return Err(Refusal::not_found(message).hinted(hint));
-                }
-            }
-        }
-        Ok(rows)
+        Ok(Project { repo, config: self.config.of_repo(Some(&row.name)), ..self.clone() })
     }
 
-    /// The directory of a row.
-    fn dir(&self, row: &RepoConfig) -> PathBuf {
-        let anchor = self.project.config_file.as_deref().and_then(|file| file.parent());
-        let anchor = anchor.filter(|dir| dir.is_absolute()).unwrap_or(&self.project.repo.toplevel);
-        let dir = normal(&anchor.join(expand_home(&row.path)));
-        dir.canonicalize().unwrap_or(dir)
+    /// Where a repository should be.
+    pub fn repo_path(&self, row: &RepoConfig) -> PathBuf {
+        let dir = self.config_file.as_deref().and_then(Path::parent).filter(|dir| *dir != self.repo.toplevel);
+        let dir = dir.map_or_else(|| self.repo.root.clone(), Path::to_owned);
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        normal(&dir.join(expand_home(&row.path)))
     }
 
-    /// The project as the tasks of a row see it: its repository, with the row's settings.
-    fn open(&self, row: &RepoConfig) -> Result<Project, Refusal> {
-        if row.is_home() {
-            let config = self.project.config.of_repo(None);
-            return Ok(Project { config, ..self.project.clone() });
-        }
-        let dir = self.dir(row);
-        if !dir.is_dir() {
-            return Err(Refusal::not_found(format!("{}: there is no directory {}", row.name, dir.display()))
-                .hinted(format!("clone it there, or correct `path` of {} in regatta.yaml", row.name)));
-        }
-        let repo = Repo::discover(&dir, None)?;
-        if repo.toplevel.canonicalize().ok().as_ref() != Some(&dir) {
-            let message = format!(
-                "{}: {} is inside the repository {}",
-                row.name,
-                dir.display(),
-                repo.toplevel.display()
-            );
-            return Err(Refusal::new(RefusalKind::Git, message)
-                .hinted("`path` names the top directory of a checkout"));
-        }
-        Ok(Project { repo, config: self.project.config.of_repo(Some(&row.name)), ..self.project.clone() })
+    /// Whether this is the view from a repository besides the project's own.
+    pub(crate) fn name_in_project(&self) -> Option<&RepoName> {
+        let own = |row: &&RepoConfig| !row.is_home() && is_at(&self.repo, &self.repo_path(row));
+        self.config.other_repos().find(own).map(|row| &row.name)
     }
-}
 
-/// Applies `act` to all items, some at a time; the results are in the order of the items.
-fn some_at_once<T: Send, R: Send>(items: Vec<T>, act: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let n_items = items.len();
-    let waiting = Mutex::new(items.into_iter().enumerate());
-    let next = || waiting.lock().expect("no holder panics").next();
-    let done = Mutex::new(Vec::with_capacity(n_items));
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(n_items) {
-            scope.spawn(|| {
-                while let Some((index, item)) = next() {
-                    let result = act(item);
-                    done.lock().expect("no holder panics").push((index, result));
+    /// The other repositories for an engine, pulled first where `pull` is `auto`. What is wrong with one of them concerns
+    /// only its own tasks.
+    pub fn others(&self) -> Result<Vec<OtherRepository>, Refusal> {
+        if self.config.other_repos().next().is_some() && !self.store_url.starts_with("sqlite:") {
+            return Err(Refusal::usage(
+                "a project with several repositories cannot use a store that machines share",
+            )
+            .hinted("remove `store`, or give each repository a project of its own"));
+        }
+        if let Some(repos) = ProjectRepos::of(self) {
+            repos.pull_automatic();
+        }
+        let mut found: Vec<OtherRepository> = Vec::new();
+        for row in self.config.other_repos() {
+            let place = self.other(row).and_then(|place| {
+                let same = |other: &OtherRepository| match &other.place {
+                    Ok(other) => other.repo.common_dir == place.repo.common_dir,
+                    Err(_) => false,
+                };
+                match found.iter().find(|other| same(other)) {
+                    Some(other) => {
+                        Err(format!("{} is the repository of {}, too", place.repo.root.display(), other.name))
+                    }
+                    None => Ok(place),
                 }
             });
+            found.push(OtherRepository { name: row.name.clone(), place });
         }
-    });
-    let mut done = done.into_inner().expect("no holder panics");
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
-/// Runs what waits for git or for a remote on a thread of its own.
-async fn aside<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(act).await.expect("looking at repositories does not panic")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_in_order_and_few_run_at_once() {
-        use std::sync::atomic::{AtomicUsize, Ordering};
-        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let results = some_at_once((0..50).collect(), |n: usize| {
-            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            std::thread::yield_now();
-            now.fetch_sub(1, Ordering::SeqCst);
-            n * 2
-        });
-        assert_eq!(results, (0..50).map(|n| n * 2).collect::<Vec<_>>());
-        assert!(most.into_inner() <= AT_ONCE);
-        assert!(some_at_once(Vec::<u8>::new(), |n| n).is_empty());
+        Ok(found)
     }
+
+    fn other(&self, row: &RepoConfig) -> Result<OtherPlace, String> {
+        let project = self.open_row(row, |path| Repo::discover(path, None))?;
+        if let Ok(Presence::Alive(info) | Presence::Stalled(info)) = presence(&project.repo) {
+            return Err(format!(
+                "a daemon of its own works in {}: process {}",
+                project.repo.root.display(),
+                info.identity.pid
+            ));
+        }
+        let text = |refusal: Refusal| refusal.message;
+        if self.trust_given {
+            project.trust_git().map_err(text)?;
+        }
+        project.make_state_dir().map_err(text)?;
+        let target = project.decide_target().map_err(text)?;
+        if project.repo.branch_tip(&target).map_err(|error| format!("could not {error}"))?.is_none() {
+            return Err(format!("there is no branch {target} to land on in {}", project.repo.root.display()));
+        }
+        let lanes_root = project.lanes_root();
+        Ok(OtherPlace { repo: project.repo, target, lanes_root, config: project.config })
+    }
+
+    /// Which repository builds on which: as declared, and with `depends_on: auto` as the manifests show it now.
+    pub fn graph(&self) -> Graph {
+        let is_auto = |row: &RepoConfig| row.depends_on == DependsOn::Auto;
+        match ProjectRepos::of(self).filter(|_| self.config.repos.iter().any(is_auto)) {
+            Some(repos) => repos.dependencies().0.in_force(),
+            None => Graph::declared(&self.config.repos),
+        }
+    }
+
+    /// Adds the limits of the repositories.
+    pub(crate) fn with_repo_limits(&self, limits: Limits) -> Limits {
+        let capped = self.config.repos.iter().filter_map(|row| {
+            let name = (!row.is_home()).then(|| row.name.clone());
+            Some((name, row.max_workers?))
+        });
+        Limits { repos: capped.collect(), ..limits }
+    }
+}
+
+/// The repository whose root is `path`; the error completes a sentence about it.
+fn open_at(path: &Path, open: impl Fn(&Path) -> Result<Repo, GitError>) -> Result<Repo, String> {
+    if !path.is_dir() {
+        return Err(format!("there is no directory {}", path.display()));
+    }
+    let repo = match open(path) {
+        Ok(repo) => repo,
+        Err(GitError::NotARepository { .. }) => {
+            return Err(format!("{} is not a repository", path.display()));
+        }
+        Err(error) => return Err(format!("could not {error}")),
+    };
+    if !is_at(&repo, path) {
+        return Err(format!("{} is inside the repository {}", path.display(), repo.root.display()));
+    }
+    Ok(repo)
+}
+
+fn is_at(repo: &Repo, path: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(&repo.toplevel) == real(path)
 }

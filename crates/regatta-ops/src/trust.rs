@@ -189,13 +189,18 @@ impl Project {
 
     /// Trusts the state directory, the git settings and the configuration file as they are now.
     pub fn trust_everything(&self) -> Result<(), Refusal> {
+        self.trust_git()?;
+        self.trust_file()
+    }
+
+    /// Trusts the state directory and the git settings as they are now.
+    pub(crate) fn trust_git(&self) -> Result<(), Refusal> {
         match state_dir::standing(&self.repo)? {
             state_dir::StateDirStanding::Ours => {}
             state_dir::StateDirStanding::Foreign => state_dir::adopt(&self.repo)?,
             _ => state_dir::make(&self.repo)?,
         }
-        trust::adopt_git(&self.repo)?;
-        self.trust_file()
+        Ok(trust::adopt_git(&self.repo)?)
     }
 
     /// The settings of the file that the user has not agreed to, for people.

@@ -73,6 +73,12 @@ fn required(global: &Global) -> Result<ProjectRepos, Refusal> {
     ProjectRepos::require(&Project::open(&global.options())?)
 }
 
+/// A path as the user would write it, on one line.
+fn place(path: &std::path::Path) -> String {
+    let text = regatta_core::plain::clean_line(&crate::project::shown(path));
+    if text.is_empty() { ".".to_owned() } else { text }
+}
+
 /// Short names of commits, and a dash where there is none.
 fn short(oid: Option<&regatta_core::oid::Oid>) -> String {
     oid.map_or_else(|| "-".to_owned(), |oid| oid.short().to_owned())

@@ -47,7 +47,24 @@ fn repositories_are_found_with_what_their_manifests_show() {
     // A lane and a linked worktree are not repositories of their own.
     world.repo().git(["worktree", "add", "-q", "../linked"]);
     let found = world.regatta(["repo", "discover"]).exited(0);
-    insta::assert_snapshot!(found.shown());
+    insta::assert_snapshot!(shown(&found.stdout), @r"
+    REPOSITORY  IN PROJECT  BRANCH  CHANGES      REMOTE       PATH
+    backend     yes         main    -            -            DIR/api
+    tool        no          main    -            -            DIR/home/src/tool
+    jobs        no          main    uncommitted  -            DIR/jobs
+    shared      no          main    -            acme/shared  DIR/libs/shared
+    repo        no          main    -            -            .
+    web         no          main    -            -            DIR/web
+
+    dependencies in their manifests:
+      backend → shared  Cargo.toml:2  ../libs/shared
+      jobs → shared  requirements.txt:2  github.com/acme/shared
+      tool → shared  go.mod:3  ../../../libs/shared
+      web → shared  package.json:3  @acme/shared
+    ");
+    let notes = found.stderr;
+    assert!(notes.contains("jobs: broken/Cargo.toml:1:"), "{notes}");
+    assert!(notes.contains("5 repositories are not in the project"), "{notes}");
     let found = world.regatta(["repo", "discover", "--json"]).exited(0).json();
     let jobs = found["repositories"].as_array().unwrap().iter().find(|repo| repo["name"] == "jobs").unwrap();
     assert_eq!(
@@ -110,8 +127,26 @@ fn the_graph_tells_declared_from_detected() {
   - { name: jobs, path: ../jobs }
 ";
     world.config(rows);
-    insta::assert_snapshot!(world.regatta(["repo", "graph"]).exited(0).shown());
-    insta::assert_snapshot!(world.regatta(["repo", "graph", "--detected"]).exited(0).shown());
+    insta::assert_snapshot!(world.regatta(["repo", "graph"]).exited(0).stdout, @r"
+    shared
+    ├─ api
+    └─ web
+    jobs
+
+    in their manifests, but not in `depends_on`:
+      jobs → shared  requirements.txt:2  github.com/acme/shared
+    ");
+    insta::assert_snapshot!(world.regatta(["repo", "graph", "--detected"]).exited(0).stdout, @r"
+    shared
+    ├─ api
+    └─ web
+    jobs
+
+    in their manifests:
+      api → shared  Cargo.toml:2  ../libs/shared
+      web → shared  package.json:3  @acme/shared
+      jobs → shared  requirements.txt:2  github.com/acme/shared
+    ");
     let graph = world.regatta(["repo", "graph", "--json"]).exited(0).json();
     assert_eq!(graph["repositories"], json!(["shared", "api", "web", "jobs"]));
     let standing: Vec<&str> =
@@ -120,7 +155,12 @@ fn the_graph_tells_declared_from_detected() {
     // The doctor names what is not declared, and what cannot be opened.
     world.config(&format!("{rows}  - {{ name: gone, path: ../gone }}\n"));
     let findings = world.regatta(["doctor", "--json"]).json();
-    insta::assert_snapshot!(told(&findings, "repositories"));
+    insta::assert_snapshot!(told(&findings, "repositories"), @r"
+    error: gone: there is no directory DIR/gone
+      hint: its tasks wait; correct `path` of gone in regatta.yaml, or clone it there
+    warning: jobs depends on shared (requirements.txt:2), which is not declared
+      hint: add `shared` to `depends_on` of jobs in regatta.yaml
+    ");
     let graph = world.regatta(["repo", "graph"]).exited(0);
     assert!(shown(&graph.stderr).contains("gone: there is no directory DIR/gone"), "{}", graph.stderr);
 }

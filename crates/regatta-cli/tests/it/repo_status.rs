@@ -73,7 +73,25 @@ fn every_state_is_told() {
         rows(&["current", "dirty", "behind", "ahead", "diverged", "unknown", "no-remote"]),
     ));
     let before = world.repo().git_in(&world.outside("behind"), ["for-each-ref"]);
-    insta::assert_snapshot!(world.regatta(["repo", "status"]).exited(0).shown());
+    insta::assert_snapshot!(world.regatta(["repo", "status"]).exited(0).shown(), @r"
+    REPOSITORY  STATE       TARGET  HERE          REMOTE        CHANGES
+    current     current     main  HASH  HASH  -
+    dirty       current     main  HASH  HASH  uncommitted
+    behind      behind      main  HASH  HASH  -
+    ahead       ahead by 1  main  HASH  HASH  -
+    diverged    diverged    main  HASH  HASH  -
+    unknown     unknown     main  HASH  -             -
+    no-remote   no-remote   main  HASH  -             -
+    missing     missing     -       -             -             -
+    branchless  missing     main    -             -             -
+    --- stderr
+    behind: the commits of the remote are not here; --fetch brings and counts them
+    diverged: the commits of the remote are not here; --fetch brings and counts them
+    unknown: 'DIR/remotes/unknown.git' does not appear to be a git repository
+    no-remote: it has no remote, or several and no `origin`
+    missing: there is no directory DIR/nowhere
+    branchless: it has no branch main
+    ");
     assert_eq!(
         world.repo().git_in(&world.outside("behind"), ["for-each-ref"]),
         before,
@@ -81,7 +99,23 @@ fn every_state_is_told() {
     );
     assert!(!world.outside("behind/.regatta").exists());
     // Once fetched, they are counted.
-    insta::assert_snapshot!(world.regatta(["repo", "status", "--fetch"]).exited(0).shown());
+    insta::assert_snapshot!(world.regatta(["repo", "status", "--fetch"]).exited(0).shown(), @r"
+    REPOSITORY  STATE                        TARGET  HERE          REMOTE        CHANGES
+    current     current                      main  HASH  HASH  -
+    dirty       current                      main  HASH  HASH  uncommitted
+    behind      behind by 1                  main  HASH  HASH  -
+    ahead       ahead by 1                   main  HASH  HASH  -
+    diverged    diverged: 1 behind, 1 ahead  main  HASH  HASH  -
+    unknown     unknown                      main  HASH  -             -
+    no-remote   no-remote                    main  HASH  -             -
+    missing     missing                      -       -             -             -
+    branchless  missing                      main    -             -             -
+    --- stderr
+    unknown: 'DIR/remotes/unknown.git' does not appear to be a git repository
+    no-remote: it has no remote, or several and no `origin`
+    missing: there is no directory DIR/nowhere
+    branchless: it has no branch main
+    ");
     let behind = status(&world, &["behind"]);
     let here = world.repo().git_in(&world.outside("behind"), ["rev-parse", "main"]);
     assert_eq!(
@@ -132,7 +166,17 @@ fn a_pull_moves_only_what_nothing_of_the_users_stops() {
             .replace("- name: elsewhere\n", "- { name: elsewhere, target: main }\n"),
     );
     let pulled = world.regatta(["repo", "pull"]).exited(6);
-    insta::assert_snapshot!(pulled.shown());
+    insta::assert_snapshot!(pulled.shown(), @r"
+    clean: main moved from HASH to HASH
+    edited: main moved from HASH to HASH
+    even: main has everything that its remote has
+    elsewhere: main moved from HASH to HASH
+    --- stderr
+    busy: not pulled: the checkout at DIR/busy has uncommitted changes in file.txt; commit or stash them
+    diverged: not pulled: main (HASH) has commits that origin (HASH) does not have
+    gone: not pulled: there is no directory DIR/gone
+    --- exit 6
+    ");
     let rev = |name: &str| world.repo().git_in(&world.outside(name), ["rev-parse", "main"]);
     let read = |path: &str| fs::read_to_string(world.outside(path)).unwrap();
     assert_eq!(
@@ -174,4 +218,24 @@ fn the_doctor_names_what_is_behind_where_the_remote_may_be_asked() {
     world.regatta(["repo", "pull"]).exited(0);
     let findings = world.regatta(["doctor", "--json"]).json();
     insta::assert_snapshot!(told(&findings, "repositories"), @"ok: 2 repositories");
+}
+
+#[test]
+fn a_run_pulls_first_where_that_is_automatic() {
+    let world = World::new(REGATTA);
+    let names = ["clean", "busy", "asked"];
+    for name in names {
+        with_remote(&world, name, FILES);
+    }
+    let theirs = names.map(|name| pushed_elsewhere(&world, name, "file.txt"));
+    write(&world.outside("busy/file.txt"), "mine\n");
+    world.config("repos:\n  - { name: clean, pull: auto }\n  - { name: busy, pull: auto }\n  - { name: asked, pull: check }\n");
+    let plan = world.sim("- id: a\n  prompt: |\n    write a.txt a\n    report pass Wrote it\n");
+    world.run(&plan, &["--trust"]).exited(0);
+    let rev = |name: &str| world.repo().git_in(&world.outside(name), ["rev-parse", "main"]);
+    assert_eq!(rev("clean"), theirs[0]);
+    assert_eq!(fs::read_to_string(world.outside("clean/file.txt")).unwrap(), "theirs\n");
+    assert_ne!(rev("busy"), theirs[1]);
+    assert_eq!(fs::read_to_string(world.outside("busy/file.txt")).unwrap(), "mine\n");
+    assert_ne!(rev("asked"), theirs[2]);
 }

@@ -133,11 +133,9 @@ fn shown(target: &Target) -> String {
     match target {
         Target::Path(path) => path.clone(),
         Target::Package(_, name) => name.clone(),
-        Target::Git(address) => match RemoteAddress::parse(address) {
-            Some(RemoteAddress { host: Some(host), path }) => format!("{host}/{path}"),
-            Some(RemoteAddress { host: None, path }) => path,
-            None => address.clone(),
-        },
+        Target::Git(address) => {
+            RemoteAddress::parse(address).map_or_else(|| address.clone(), |address| address.to_string())
+        }
     }
 }
 

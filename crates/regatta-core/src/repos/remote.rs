@@ -56,6 +56,14 @@ impl RemoteAddress {
         self.host.as_ref().map(|_| self.path.as_str()).filter(|path| path.contains('/'))
     }
 
+    /// Whether a user's words mean this repository: an address, or `owner/name` on any host.
+    pub fn is_meant_by(&self, text: &str) -> bool {
+        match Self::parse(text) {
+            Some(address) => self.is_same(&address),
+            None => self.slug().is_some_and(|slug| slug.eq_ignore_ascii_case(&clean(text))),
+        }
+    }
+
     /// Whether both mean one repository. A host without a dot is an alias of somebody's ssh configuration, and may be
     /// any host.
     pub fn is_same(&self, other: &Self) -> bool {
@@ -80,6 +88,16 @@ impl RemoteAddress {
 
     fn local(path: &str) -> Option<Self> {
         path.starts_with('/').then(|| Self { host: None, path: clean(path) })
+    }
+}
+
+impl std::fmt::Display for RemoteAddress {
+    /// Without a user and a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.host {
+            Some(host) => write!(f, "{host}/{}", self.path),
+            None => f.write_str(&self.path),
+        }
     }
 }
 
@@ -134,6 +152,17 @@ mod tests {
         assert!(!same("https://gitlab.com/acme/api", "https://github.com/acme/api"));
         assert!(!same("/srv/acme/api", "https://github.com/srv/acme/api"));
         assert!(!same("/srv/Api", "/srv/api"));
+    }
+
+    #[test]
+    fn a_user_may_name_the_owner_and_the_name_only() {
+        let address = RemoteAddress::parse("git@github.com:acme/api.git").unwrap();
+        for text in ["acme/api", "Acme/API", "acme/api.git", "https://github.com/acme/api"] {
+            assert!(address.is_meant_by(text), "{text}");
+        }
+        for text in ["acme/web", "api", "https://gitlab.com/acme/api", ""] {
+            assert!(!address.is_meant_by(text), "{text}");
+        }
     }
 
     #[test]

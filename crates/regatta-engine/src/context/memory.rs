@@ -39,6 +39,16 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// The memory for another repository of the project.
+    pub(super) fn for_repository(&self) -> Self {
+        Self {
+            train: Arc::new(TrainMemory::beside(&self.train)),
+            lanes_to_retire: Arc::default(),
+            saved: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// True once per commit: for the first word about work of a chain that waits for a person.
     pub(crate) fn first_word_about_guard(&self, chain: &TaskId, head: Option<&Oid>) -> bool {
         let mut told = self.told_of_guard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_core::config::Config;
 use regatta_core::id::TaskId;
+use regatta_core::repos::RepoName;
 
 use super::settings::pool_options;
 use crate::engine::EngineError;
@@ -25,8 +26,12 @@ pub struct Repository {
     pub lanes: Lanes,
     /// The user's checkout, from which files are brought into lanes.
     pub checkout: PathBuf,
-    /// `.regatta`.
+    /// Its name, unless it is the project's own.
+    pub name: Option<RepoName>,
+    /// Its `.regatta`, with its lanes and git directories.
     pub state_dir: PathBuf,
+    /// `.regatta` of the project, with its store, logs and runs.
+    pub project_dir: PathBuf,
     /// The branch work lands on.
     pub target: String,
     /// The repository through which machines share work, if there is one.
@@ -56,11 +61,23 @@ impl Repository {
             work,
             lanes,
             checkout: repo.toplevel.clone(),
+            name: None,
             state_dir: repo.state_dir.clone(),
+            project_dir: repo.state_dir.clone(),
             target,
             hub,
             repo,
         })
+    }
+
+    /// The same as one of several repositories of a project.
+    pub(super) fn named(self, name: RepoName, project_dir: &Path) -> Self {
+        Self { name: Some(name), project_dir: project_dir.to_owned(), ..self }
+    }
+
+    /// The name of its train in the store.
+    pub fn train(&self) -> String {
+        train_of(self.name.as_ref(), &self.target)
     }
 
     /// The same repository and target under other settings.
@@ -77,7 +94,7 @@ impl Repository {
 
     /// The directory in which agents find this program.
     pub(super) fn bin(&self) -> PathBuf {
-        self.state_dir.join("bin")
+        self.project_dir.join("bin")
     }
 
     /// Puts a link named `regatta` into `bin`, so that agents find the program that started them: a concurrent lookup
@@ -102,7 +119,7 @@ impl Repository {
 
     /// The directory for the records of an attempt's shim.
     pub fn run_dir(&self, task: &TaskId, attempt: u32) -> PathBuf {
-        self.state_dir.join("runs").join(task.as_str()).join(attempt.to_string())
+        self.project_dir.join("runs").join(task.as_str()).join(attempt.to_string())
     }
 
     /// The lock of a task's lane, held by the process tree that works on the task. In the git directory, which users do
@@ -122,6 +139,11 @@ impl Repository {
         let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         created.map_err(|source| EngineError::Io { doing: "creating", path, source })
     }
+}
+
+/// The name of the train of a repository's target in the store: no branch has a colon in its name.
+pub fn train_of(repo: Option<&RepoName>, target: &str) -> String {
+    repo.map_or_else(|| target.to_owned(), |name| format!("{name}:{target}"))
 }
 
 /// The git settings to use. A run that adopts agents keeps what is trusted, whatever the agents changed.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use regatta_core::attempt::Attempt;
 use regatta_core::config::{AgentKind, Config, Sink};
 use regatta_core::failure::Backoff;
+use regatta_core::repos::Graph;
 
+use super::yards::OtherRepository;
 use crate::agents::{self, AgentProfile};
 use crate::environment::Environment;
 use crate::lanes::PoolOptions;
@@ -52,6 +54,10 @@ pub struct SettingsInput {
     pub inherited: Vec<(OsString, OsString)>,
     /// The directory for lanes.
     pub lanes_root: PathBuf,
+    /// The other repositories of the project.
+    pub others: Vec<OtherRepository>,
+    /// Which repository builds on which.
+    pub graph: Graph,
 }
 
 /// The settings in force.

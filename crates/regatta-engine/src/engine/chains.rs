@@ -4,6 +4,7 @@
 //! engine, changes nothing.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::chain::{self, Action, At, Build, Edition, LinkStatus, Picture, SPEAKER};
@@ -19,6 +20,7 @@ use regatta_core::verdict::Verdict;
 use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskRecord};
 
 use super::{Engine, EngineError};
+use crate::context::Context;
 use crate::persist::until_answered;
 use crate::records::Records;
 use crate::templates::Text;
@@ -171,7 +173,14 @@ impl Engine {
                     ));
                     return Ok(());
                 };
-                if let Some(path) = self.guarded(made).await? {
+                let ctx = match self.ctx.of(found.build.spec.repo.as_ref()) {
+                    Ok(ctx) => ctx,
+                    Err(why) => {
+                        self.ctx.say(format!("{chain}: it does not land: {why}"));
+                        return Ok(());
+                    }
+                };
+                if let Some(path) = guarded(&ctx, made).await? {
                     if self.ctx.memory.first_word_about_guard(chain, head.as_ref()) {
                         self.ctx.say(format!("{chain}: {}", why_guarded(&path, chain.as_str())));
                     }
@@ -184,8 +193,8 @@ impl Engine {
                         &found.build.spec,
                         made,
                         work,
-                        self.ctx.repository.target.clone(),
-                        self.ctx.settings.config.land.strategy,
+                        ctx.repository.train(),
+                        ctx.settings.config.land.strategy,
                     ),
                 };
                 let request = request("land");
@@ -194,15 +203,9 @@ impl Engine {
         }
     }
 
-    /// The file of this work that only a person may land.
-    async fn guarded(&self, made: &Attempt) -> Result<Option<String>, EngineError> {
-        let (Some(base), Some(head)) = (made.base.clone(), made.head.clone()) else { return Ok(None) };
-        Ok(self.ctx.blocking(move |ctx| ctx.guarded(&base, &head)).await?)
-    }
-
     /// The follow-up to a builder, from the project's template.
     fn feedback(&self, found: &ChainRecord, link: Link, said: &str) -> String {
-        let template = Text::Feedback.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
+        let template = Text::Feedback.load(&self.ctx.repository.project_dir).unwrap_or_else(|fault| {
             self.ctx.say(format!("{fault}; the default text is sent to the builder"));
             Text::Feedback.standard()
         });
@@ -231,4 +234,10 @@ fn seen(link: Link, record: &TaskRecord, attempts: &[Attempt]) -> LinkStatus {
         _ => At::Open,
     };
     LinkStatus { link, at, judged }
+}
+
+/// The file of this work that only a person may land.
+async fn guarded(ctx: &Arc<Context>, made: &Attempt) -> Result<Option<String>, EngineError> {
+    let (Some(base), Some(head)) = (made.base.clone(), made.head.clone()) else { return Ok(None) };
+    Ok(ctx.blocking(move |ctx| ctx.guarded(&base, &head)).await?)
 }

@@ -118,17 +118,17 @@ impl Engine {
                     Some(spec) => {
                         let attempt = event.attempt.unwrap_or_default();
                         let all_landed = self.ctx.memory.was_on_landed_work(task, attempt);
-                        self.train.has_car(spec, all_landed);
+                        self.trains.has_car(spec, all_landed);
                     }
-                    None => self.train.stir(),
+                    None => self.trains.stir(),
                 }
                 self.radar.stir();
             }
-            EventBody::Enqueued { .. } => self.train.car_may_have_left(),
+            EventBody::Enqueued { .. } => self.trains.car_may_have_left(),
             _ => {}
         }
         if matches!(event.body, EventBody::Cancelled { .. }) {
-            self.train.car_may_have_left();
+            self.trains.car_may_have_left();
         }
         self.due.heard(Effect::of(&event.body), task, is_live, self.standby.holds_any());
     }

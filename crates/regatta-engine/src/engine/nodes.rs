@@ -177,7 +177,7 @@ impl Engine {
             self.nodes.stops_at = self.drain_ends(&order).await?;
             self.nodes.duty_n = order.duty_number();
             (self.nodes.has_stopped, self.nodes.has_resigned) = (false, false);
-            self.train.pause(
+            self.trains.pause(
                 self.nodes
                     .is_draining()
                     .then(|| Stop::Interrupt { why: format!("{} drains this node", order.by), now: false }),
@@ -193,7 +193,7 @@ impl Engine {
                     // Attempts of an earlier engine may be adopted only after the deadline.
                     self.workers.stop_rest(&Stop::Interrupt { why, now: false });
                 }
-                if !self.train.is_under_way() && !self.nodes.has_resigned {
+                if !self.trains.is_under_way() && !self.nodes.has_resigned {
                     self.resign_train().await?;
                     self.nodes.has_resigned = true;
                 }
@@ -259,7 +259,7 @@ impl Engine {
             return;
         }
         let order = self.nodes.order();
-        let is_busy = !self.workers.is_empty() || self.train.is_under_way();
+        let is_busy = !self.workers.is_empty() || self.trains.is_under_way();
         let state = match order.duty {
             NodeDuty::Work => NodeState::Up,
             NodeDuty::Cordon => NodeState::Cordoned,

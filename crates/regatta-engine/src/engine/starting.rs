@@ -48,6 +48,7 @@ impl Engine {
             let elsewhere = self.for_other_nodes(&page, &mut others).await?;
             page.retain(|ready| !elsewhere.contains_key(&ready.spec.id));
             held.extend(elsewhere);
+            self.without_repository(&mut page, &mut held);
             let mut allowances = self.within_budget(&mut page, &mut held).await?;
             let active = self.active();
             let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
@@ -105,8 +106,27 @@ impl Engine {
         if ready.len() < 2 || self.workers.is_empty() {
             return ready;
         }
-        let Some(seen) = last_sighting(&self.ctx.repository.state_dir) else { return ready };
-        yielding(ready, &self.workers.live().keys().cloned().collect(), &conflicts(&seen.findings))
+        let seen = self.ctx.all().into_iter().filter_map(|yard| last_sighting(&yard.repository.state_dir));
+        let found: Vec<_> = seen.flat_map(|seen| seen.findings).collect();
+        if found.is_empty() {
+            return ready;
+        }
+        yielding(ready, &self.workers.live().keys().cloned().collect(), &conflicts(&found))
+    }
+
+    /// Removes tasks whose repository cannot be used from a page of ready ones.
+    fn without_repository(&mut self, page: &mut Vec<Ready>, held: &mut BTreeMap<TaskId, String>) {
+        if !self.ctx.has_several() && page.iter().all(|ready| ready.spec.repo.is_none()) {
+            return;
+        }
+        page.retain(|ready| match self.ctx.of(ready.spec.repo.as_ref()) {
+            Ok(_) => true,
+            Err(why) => {
+                self.standby.is_unserved(ready.spec.id.clone());
+                held.insert(ready.spec.id.clone(), why);
+                false
+            }
+        });
     }
 
     /// Ready tasks without an available account, and why.
@@ -149,6 +169,7 @@ impl Engine {
         spec: TaskSpec,
         allowance: Option<Allowance>,
     ) -> Result<Option<Held>, EngineError> {
+        let Ok(ctx) = self.ctx.of(spec.repo.as_ref()) else { return Ok(None) };
         let token = fresh_token();
         let claim = match self.claim(&spec, token_hash(&token)).await {
             Ok(Some(claim)) => claim,
@@ -161,7 +182,7 @@ impl Engine {
         self.ctx.memory.forget_follow_ups(&claim.task);
         let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, allowance);
         let task = claim.task.clone();
-        self.workers.spawn(task, worker::attempt(self.ctx.clone(), claim, token, stop, meter));
+        self.workers.spawn(task, worker::attempt(ctx, claim, token, stop, meter));
         Ok(None)
     }
 
@@ -211,9 +232,10 @@ impl Engine {
                 continue;
             }
             for claim in until_answered(|| self.ctx.services.store.claims_of(&info.session)).await? {
-                let shim = find(&self.ctx.repository.run_dir(&claim.task, claim.attempt));
+                let Ok(yard) = self.ctx.of(claim.spec.repo.as_ref()) else { continue };
+                let shim = find(&yard.repository.run_dir(&claim.task, claim.attempt));
                 let works = matches!(shim, Ok(FoundRun::Alive(_)) | Err(_));
-                if !works && !hold::is_held(&self.ctx.repository.hold_of(&claim.task)) {
+                if !works && !hold::is_held(&yard.repository.hold_of(&claim.task)) {
                     left.push(claim.task);
                 }
             }

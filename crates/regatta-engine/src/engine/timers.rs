@@ -103,7 +103,7 @@ impl Engine {
         let times = [
             Some(self.due.due_in(Instant::now())),
             self.timers.due_in().filter(|_| self.stopping.is_none()).map(|left| left + TICK),
-            self.train.due_in(),
+            self.trains.due_in(),
             self.following.due_in().filter(|_| self.stopping.is_none()),
             self.standby.due_in().filter(|_| starts),
             radar.map(|left| left + TICK),

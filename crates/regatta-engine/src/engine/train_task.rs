@@ -1,4 +1,4 @@
-//! The engine and its train: one round of landing at a time, in the background, and when the next one is due.
+//! One train of the engine: one round of landing at a time, in the background, and when the next one is due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,17 +7,15 @@ use std::time::Duration;
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::timers::TICK;
 use super::{End, Engine, EngineError};
 use crate::context::Context;
 use crate::landing::order::KnownDeps;
-use crate::landing::train::{self, CarNews, LOOK_AGAIN, LandError, Round};
+use crate::landing::train::{CarNews, LOOK_AGAIN, LandError, Round};
 use crate::landing::unfinished::has_unfinished;
 use crate::persist::until_answered;
-use crate::worker::Stop;
 
 /// Longest pause between two checks of waiting cars, reached after git has failed for some time.
 const LONGEST_LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -35,8 +33,7 @@ enum News {
 
 /// The current round, and the result of the last one.
 pub(super) struct TrainTask {
-    round: Option<JoinHandle<Result<Round, LandError>>>,
-    stop: watch::Sender<Option<Stop>>,
+    is_under_way: bool,
     news: News,
     /// Wakes the round under way when cars may have arrived or left.
     cars: watch::Sender<u64>,
@@ -57,8 +54,7 @@ pub(super) struct TrainTask {
 impl TrainTask {
     pub(super) fn new() -> Self {
         Self {
-            round: None,
-            stop: watch::channel(None).0,
+            is_under_way: false,
             news: News::Perhaps,
             cars: watch::channel(0).0,
             needs: BTreeMap::new(),
@@ -68,10 +64,6 @@ impl TrainTask {
             is_elsewhere: false,
             waits_for_hub: false,
         }
-    }
-
-    pub(super) fn is_under_way(&self) -> bool {
-        self.round.is_some()
     }
 
     /// Cars may have arrived, or may be able to move.
@@ -101,10 +93,11 @@ impl TrainTask {
         !self.waiting.is_empty() || self.is_elsewhere
     }
 
-    fn start(&mut self, ctx: &Arc<Context>) {
+    /// A round begins, with what is known about its cars.
+    pub(super) fn begin(&mut self) -> CarNews {
         self.news = News::None;
-        let known = CarNews { changed: self.cars.subscribe(), needs: std::mem::take(&mut self.needs) };
-        self.round = Some(tokio::spawn(train::round(ctx.clone(), self.stop.subscribe(), known)));
+        self.is_under_way = true;
+        CarNews { changed: self.cars.subscribe(), needs: std::mem::take(&mut self.needs) }
     }
 
     /// There is no car.
@@ -114,17 +107,9 @@ impl TrainTask {
         self.is_elsewhere = false;
     }
 
-    /// Waits for the end of the round; forever if there is none.
-    pub(super) async fn ended(&mut self) -> Result<Round, LandError> {
-        match &mut self.round {
-            Some(round) => round.await.expect("landing does not panic"),
-            None => std::future::pending().await,
-        }
-    }
-
     /// Takes in the result of a round. Returns whether another process holds the train.
     pub(super) fn take(&mut self, round: Result<Round, LandError>) -> Result<bool, LandError> {
-        self.round = None;
+        self.is_under_way = false;
         self.last_round = Instant::now();
         let round = round?;
         self.troubled_rounds = if round.is_troubled { self.troubled_rounds + 1 } else { 0 };
@@ -132,19 +117,6 @@ impl TrainTask {
         self.waits_for_hub = round.waits_for_hub;
         self.waiting = round.waiting.into_iter().map(|(task, _)| task).collect();
         Ok(round.held_elsewhere)
-    }
-
-    pub(super) fn stop(&self, stop: Stop) {
-        let _ = self.stop.send(Some(stop));
-    }
-
-    /// Stops the round under way, and lets none start, until this is called with `None`.
-    pub(super) fn pause(&self, stop: Option<Stop>) {
-        self.stop.send_if_modified(|known| {
-            let is_new = known.is_some() != stop.is_some();
-            *known = stop;
-            is_new
-        });
     }
 
     /// Whether the last round left the car of this task waiting.
@@ -169,31 +141,35 @@ impl TrainTask {
     }
 }
 
-impl Drop for TrainTask {
-    /// An engine that lost its store leaves no round behind: the next one continues it as after a crash.
-    fn drop(&mut self) {
-        if let Some(round) = &self.round {
-            round.abort();
-        }
-    }
-}
-
 impl Engine {
-    /// Starts landing if cars may be able to move and no round is running.
+    /// Starts landing in every repository where cars may be able to move and no round is running.
     pub(super) async fn start_landing(&mut self) -> Result<(), EngineError> {
         // While the engine drains, finished work still lands.
         let is_leaving = self.stopping.is_some_and(|end| end > End::Drain) || self.nodes.is_draining();
-        if self.train.is_under_way() || is_leaving {
+        if is_leaving {
             return Ok(());
         }
-        let train = &mut self.train;
+        if !self.ctx.has_several() {
+            return self.start_round(&self.ctx.clone()).await;
+        }
+        for yard in self.ctx.all() {
+            self.start_round(&yard).await?;
+        }
+        Ok(())
+    }
+
+    async fn start_round(&mut self, ctx: &Arc<Context>) -> Result<(), EngineError> {
+        let train = self.trains.of(&ctx.repository.name);
+        if train.is_under_way {
+            return Ok(());
+        }
         // While another process holds the train, and for cars that wait, only the clock counts.
         let is_time = train.is_time();
         let is_due = match train.news {
             News::None => false,
             News::Perhaps | News::Arrived => !train.is_elsewhere || is_time,
         };
-        let repository = &self.ctx.repository;
+        let repository = &ctx.repository;
         // With a hub, checkouts follow without the train.
         let has_unfinished = || is_time && repository.hub.is_none() && has_unfinished(&repository.state_dir);
         let wants_round = is_due || (is_time && train.waits()) || has_unfinished();
@@ -201,8 +177,9 @@ impl Engine {
             return Ok(());
         }
         if train.news != News::Arrived || train.is_elsewhere {
-            let cars = until_answered(|| self.ctx.services.store.cars(&repository.target)).await?;
-            let train = &mut self.train;
+            let key = repository.train();
+            let cars = until_answered(|| ctx.services.store.cars(&key)).await?;
+            let train = self.trains.of(&ctx.repository.name);
             if cars.is_empty() && !has_unfinished() {
                 train.is_empty();
                 return Ok(());
@@ -212,7 +189,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        self.train.start(&self.ctx);
+        self.trains.start(ctx);
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use tokio::task::{Id, JoinSet};
 
 use super::{Engine, EngineError};
 use crate::budget::AtWork;
+use crate::context::Context;
 use crate::meter::{Allowance, Meter};
 use crate::persist::until_answered;
 use crate::run::Inherited;
@@ -152,9 +153,21 @@ impl Engine {
         let task = claim.task.clone();
         // What was asked of its last engine is in its record, and not in the events to come.
         self.due.cancels.insert(task.clone());
+        let Some(ctx) = self.yard_of(&claim) else { return };
         self.ctx.memory.has_follow_up(&task);
         let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, None);
-        self.workers.spawn(task, worker::adopt(self.ctx.clone(), claim, record, stop, meter));
+        self.workers.spawn(task, worker::adopt(ctx, claim, record, stop, meter));
+    }
+
+    /// The context of a claimed task. A claim in a repository that cannot be used is left to a later engine.
+    fn yard_of(&self, claim: &Claim) -> Option<Arc<Context>> {
+        match self.ctx.of(claim.spec.repo.as_ref()) {
+            Ok(ctx) => Some(ctx),
+            Err(why) => {
+                self.ctx.say(format!("{}: it stays claimed until Regatta is restarted: {why}", claim.task));
+                None
+            }
+        }
     }
 
     /// A claim of ours without a worker would stay for as long as this engine lives, and so might its agent. After a
@@ -172,11 +185,12 @@ impl Engine {
             if self.workers.works_on(&task) {
                 continue;
             }
+            let Some(ctx) = self.yard_of(&claim) else { continue };
             let attempts = until_answered(|| services.store.attempts(&task)).await?;
             let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
             let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
             let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, None);
-            let given_up = worker::give_up(self.ctx.clone(), claim, record, stop, meter, why);
+            let given_up = worker::give_up(ctx, claim, record, stop, meter, why);
             self.workers.spawn(task, given_up);
         }
         Ok(())

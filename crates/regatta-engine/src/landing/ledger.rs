@@ -1,7 +1,7 @@
 //! What a train has learnt: which content passed, which failed, and what that says about each car.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use regatta_core::time::Timestamp;
@@ -31,7 +31,7 @@ const RED_TIP: Duration = Duration::from_secs(60);
 pub(crate) struct TrainMemory {
     ledger: Mutex<Ledger>,
     /// Notified when a car has left the train, landed or not: tasks may be ready because of it.
-    pub(crate) moved: Notify,
+    pub(crate) moved: Arc<Notify>,
     /// The fence at the hub, as this process left it.
     pub(super) fence: Mutex<Option<HeldFence>>,
     /// Since when the hub has not answered.
@@ -43,6 +43,11 @@ pub(crate) struct TrainMemory {
 }
 
 impl TrainMemory {
+    /// The memory for the train of another repository: the same engine listens to it.
+    pub(crate) fn beside(other: &Self) -> Self {
+        Self { moved: other.moved.clone(), ..Self::default() }
+    }
+
     /// The hub has not answered, since this time if it is known.
     pub(super) fn hub_is_away(&self, since: Option<Instant>) {
         lock(&self.hub_away).get_or_insert_with(|| since.unwrap_or_else(Instant::now));

@@ -1,5 +1,6 @@
 //! Landing by hand: `regatta land ID`, with or without a daemon.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
@@ -7,7 +8,7 @@ use regatta_core::session::SessionKind;
 use regatta_core::state::TaskState;
 use tokio::sync::watch;
 
-use super::train::{CarNews, LOOK_AGAIN, Round, round};
+use super::train::{CarNews, LOOK_AGAIN, round};
 use crate::context::Context;
 use crate::engine::{Ended, EngineError};
 use crate::persist::until_answered;
@@ -45,8 +46,12 @@ async fn until_settled(
     let mut changed = until_answered(|| ctx.services.store.subscribe()).await?;
     loop {
         changed.mark_unchanged();
-        let Round { waiting, held_elsewhere, .. } =
-            round(ctx.clone(), ordered.clone(), CarNews::of_store(ctx).await?).await?;
+        let (mut waiting, mut held_elsewhere) = (Vec::new(), false);
+        for yard in yards_of(ctx, tasks).await? {
+            let result = round(yard, ordered.clone(), CarNews::of_store(ctx).await?).await?;
+            waiting.extend(result.waiting);
+            held_elsewhere |= result.held_elsewhere;
+        }
         if *stop.borrow() {
             return Ok(Ended::Interrupted);
         }
@@ -72,4 +77,13 @@ async fn until_settled(
             }
         }
     }
+}
+
+/// The repositories of these tasks.
+async fn yards_of(ctx: &Arc<Context>, tasks: &[TaskId]) -> Result<Vec<Arc<Context>>, EngineError> {
+    let mut names = BTreeSet::new();
+    for task in tasks {
+        names.insert(until_answered(|| ctx.services.store.task(task)).await?.spec.repo);
+    }
+    names.iter().map(|name| ctx.of(name.as_ref()).map_err(EngineError::Refused)).collect()
 }

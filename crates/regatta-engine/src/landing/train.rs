@@ -100,7 +100,7 @@ pub(crate) async fn round(
     stop: watch::Receiver<Option<Stop>>,
     news: CarNews,
 ) -> Result<Round, LandError> {
-    let role = format!("train:{}", ctx.repository.target);
+    let role = format!("train:{}", ctx.repository.train());
     let Some(lander) = until_answered(|| ctx.services.store.elect(&role, &ctx.services.session)).await?
     else {
         return Ok(Round { held_elsewhere: true, ..Round::default() });
@@ -336,7 +336,8 @@ impl Train {
     /// Reloads the cars; returns whether they changed. Ends the tests of cars that are gone.
     pub(super) async fn load_cars(&mut self) -> Result<bool, LandError> {
         self.is_stale.store(false, Ordering::Relaxed);
-        let cars = until_answered(|| self.ctx.services.store.cars(&self.ctx.repository.target)).await?;
+        let train = self.ctx.repository.train();
+        let cars = until_answered(|| self.ctx.services.store.cars(&train)).await?;
         let mut cars =
             in_order(self.ctx.services.store.as_ref(), &self.ctx.repository.state_dir, cars, &mut self.deps)
                 .await?;
@@ -448,7 +449,7 @@ impl Train {
             if self.cars.is_empty() {
                 self.ctx.say(stopped.why.clone());
             }
-            let body = EventBody::TakenBack { target: self.ctx.repository.target.clone() };
+            let body = EventBody::TakenBack { target: self.ctx.repository.train() };
             for task in stopped.lost.iter().filter_map(|task| TaskId::parse(task).ok()) {
                 let (request, at) = (RequestId::fresh(), stopped.at);
                 match until_answered(|| {

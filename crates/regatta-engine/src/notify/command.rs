@@ -33,7 +33,7 @@ pub(super) async fn deliver(
     over: impl Future<Output = ()>,
 ) -> Delivery {
     let name = format!("{}.{}", ctx.services.session, COUNT.fetch_add(1, Ordering::Relaxed));
-    let dir = ctx.repository.state_dir.join("notify").join("runs").join(&name);
+    let dir = ctx.repository.project_dir.join("notify").join("runs").join(&name);
     let launch = match prepare(ctx, argv, told, &dir, &name) {
         Ok(launch) => launch,
         Err(error) => return Delivery::GivenUp(format!("{}: {error}", dir.display())),

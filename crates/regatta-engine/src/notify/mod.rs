@@ -118,7 +118,7 @@ impl Notifier {
                     SinkPlace::Document(key.clone())
                 }
                 // Each machine has its own screen and its own log.
-                _ => SinkPlace::file(&settings.ctx.repository.state_dir, &key),
+                _ => SinkPlace::file(&settings.ctx.repository.project_dir, &key),
             };
             let inbox = Inbox { settings, upto: seq, working: false, idle: None, closing: false };
             let post = Arc::new(Post { inbox: Mutex::new(inbox), bell: Bell::new() });

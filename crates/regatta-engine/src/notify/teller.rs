@@ -132,7 +132,7 @@ impl Teller {
                 Err(Stop::Io(error)) => settings.ctx.say(format!(
                     "notify: nothing can be sent to {} for now: {}: {error}",
                     settings.shown(),
-                    settings.ctx.repository.state_dir.join("notify").display()
+                    settings.ctx.repository.project_dir.join("notify").display()
                 )),
                 Err(Stop::Store) => {}
             }

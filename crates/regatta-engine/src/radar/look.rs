@@ -9,6 +9,7 @@ use regatta_core::id::TaskId;
 use regatta_core::radar::{
     self, Finding, Head, Kind, Meeting, Other, Outcome, Sighting, Touch, Touched, meetings,
 };
+use regatta_core::repos::RepoName;
 use regatta_core::time::Timestamp;
 use regatta_store::{Store, StoreError};
 
@@ -66,11 +67,12 @@ struct Placed {
     touched: Touched,
 }
 
-/// Scans every task with work that is not on `target`. Several processes may scan; they take turns and share their
+/// Scans every task with work in a repository that is not on `target`. Several processes may scan; they take turns and share their
 /// results. `give_up` ends it at the next step.
 pub async fn look(
     store: &dyn Store,
     lanes: &Lanes,
+    repo: Option<&RepoName>,
     target: &str,
     give_up: Arc<AtomicBool>,
 ) -> Result<Look, RadarError> {
@@ -82,7 +84,7 @@ pub async fn look(
         Ok((tip, traces))
     });
     let (tip, traces) = traced.await?;
-    let (subjects, left_out) = gather(store, target, traces).await?;
+    let (subjects, left_out) = gather(store, repo, target, traces).await?;
     let (own, target) = (lanes.clone(), target.to_owned());
     blocking(move || Looking { lanes: own, target, tip, at, left_out, give_up }.look(subjects)).await
 }

@@ -4,11 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_core::id::TaskId;
+use regatta_core::repos::RepoName;
 use regatta_core::state::TaskState;
 use regatta_core::writes::WritePath;
 use regatta_store::{Store, StoreError, TaskRecord};
 
 use super::RadarError;
+use crate::context::train_of;
 use crate::git::{Oid, Repo};
 use crate::lanes::{Lane, Lanes};
 use crate::persist::until_answered;
@@ -67,10 +69,12 @@ fn branches(repo: &Repo, tip: &Oid) -> Result<BTreeMap<TaskId, Oid>, RadarError>
 /// The tasks to scan, and how many more there are.
 pub(super) async fn gather(
     store: &dyn Store,
+    repo: Option<&RepoName>,
     target: &str,
     mut traces: Traces,
 ) -> Result<(Vec<Subject>, usize), RadarError> {
-    let cars = until_answered(|| store.cars(target)).await?;
+    let train = train_of(repo, target);
+    let cars = until_answered(|| store.cars(&train)).await?;
     let bases: BTreeMap<TaskId, Oid> = cars.into_iter().map(|car| (car.task, car.request.base)).collect();
     let names: BTreeSet<TaskId> =
         traces.lanes.keys().chain(traces.branches.keys()).chain(bases.keys()).cloned().collect();
@@ -82,6 +86,9 @@ pub(super) async fn gather(
             Err(StoreError::NotFound(_)) => continue,
             Err(error) => return Err(error.into()),
         };
+        if record.spec.repo.as_ref() != repo {
+            continue;
+        }
         let base = bases.get(&name).cloned();
         if let Some((rank, source)) = source(&record, &mut traces, base) {
             let subject = Subject {

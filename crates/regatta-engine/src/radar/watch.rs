@@ -123,15 +123,22 @@ async fn look_and_tell(
     mut told: BTreeSet<String>,
 ) -> LookOutcome {
     let begun = Instant::now();
-    let looked =
-        look(ctx.services.store.as_ref(), &ctx.repository.lanes, &ctx.repository.target, give_up).await;
-    let took = begun.elapsed();
-    match looked {
+    for yard in ctx.all() {
+        look_at(&yard, give_up.clone(), &mut told).await;
+    }
+    LookOutcome { told, took: begun.elapsed() }
+}
+
+/// Looks at one repository.
+async fn look_at(ctx: &Arc<Context>, give_up: Arc<AtomicBool>, told: &mut BTreeSet<String>) {
+    let repository = &ctx.repository;
+    let (repo, lanes) = (repository.name.as_ref(), &repository.lanes);
+    match look(ctx.services.store.as_ref(), lanes, repo, &repository.target, give_up).await {
         Ok(look) => {
             for finding in look.sighting.findings.iter().filter(|finding| finding.kind == Kind::Conflict) {
                 let name = name(finding, &look);
                 if told.insert(name.clone()) {
-                    tell(&ctx, finding, &look, name).await;
+                    tell(ctx, finding, &look, name).await;
                 }
             }
         }
@@ -144,7 +151,6 @@ async fn look_and_tell(
             }
         }
     }
-    LookOutcome { told, took }
 }
 
 /// The name under which a finding is reported once: these two tasks, in these attempts. Agents change files all the

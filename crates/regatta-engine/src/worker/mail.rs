@@ -37,7 +37,7 @@ impl Worker {
                 Vec::new()
             }
         };
-        let template = Text::Message.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
+        let template = Text::Message.load(&self.ctx.repository.project_dir).unwrap_or_else(|fault| {
             self.ctx.say(format!("{fault}; messages use the default text"));
             Text::Message.standard()
         });

@@ -20,7 +20,7 @@ impl Worker {
             Ok(proposal) => proposal,
             Err(wrong) => return refused(&wrong),
         };
-        let (id, plans) = (self.claim.task.clone(), Plans::of(&self.ctx.repository.state_dir));
+        let (id, plans) = (self.claim.task.clone(), Plans::of(&self.ctx.repository.project_dir));
         let io = |doing, path| move |source| WorkerError::Io { doing, path, source };
         let goal = plans.goal(&id).map_err(io("reading the goal of", plans.file(&id)))?;
         let plan = proposal.plan(id.as_str(), &goal, chain);

@@ -7,7 +7,7 @@ use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
-use regatta_store::Step;
+use regatta_store::{Step, TaskRecord};
 
 use super::{Site, Worker, WorkerError, gather};
 use crate::clock;
@@ -123,7 +123,7 @@ impl Worker {
         let stdout = self.ctx.log_file(&task, self.claim.attempt);
         let log_dir = stdout.parent().map(PathBuf::from).unwrap_or_default();
         for dir in [&run_dir, &log_dir] {
-            if let Some(link) = link_below(&self.ctx.repository.state_dir, dir) {
+            if let Some(link) = link_below(&self.ctx.repository.project_dir, dir) {
                 let why = format!(
                     "{} is a symbolic link, and what Regatta keeps does not go through one",
                     link.display()
@@ -236,7 +236,7 @@ impl Worker {
     pub(super) async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
         let mut commits = Vec::new();
         let records = self.dependencies().await?;
-        for record in self.claim.spec.deps.iter().filter_map(|dependency| records.get(dependency)) {
+        for record in self.in_this_repository(&records) {
             if let Some(TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. }) =
                 record.met()
             {
@@ -244,6 +244,12 @@ impl Worker {
             }
         }
         Ok(commits)
+    }
+
+    /// The dependencies in the task's own repository. The others are beside its lane.
+    fn in_this_repository<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = &'a TaskRecord> {
+        let found = self.claim.spec.deps.iter().filter_map(|dependency| records.get(dependency));
+        found.filter(|record| record.spec.repo == self.claim.spec.repo)
     }
 
     pub(super) async fn dependencies(&self) -> Result<Records, WorkerError> {
@@ -278,7 +284,7 @@ impl Worker {
     async fn base(&self, tip: &Oid) -> Result<Oid, WorkerError> {
         let mut heads = Vec::new();
         let records = self.dependencies().await?;
-        for record in self.claim.spec.deps.iter().filter_map(|dependency| records.get(dependency)) {
+        for record in self.in_this_repository(&records) {
             if let Some(TaskState::Done { head: Some(head), .. }) = record.met() {
                 heads.push(head.clone());
             }

@@ -486,7 +486,7 @@ impl Worker {
                 &spec,
                 &self.record,
                 (site.lane.base.clone(), head.clone()),
-                self.ctx.repository.target.clone(),
+                self.ctx.repository.train(),
                 self.ctx.settings.config.land.strategy,
             )),
             _ => Outcome::Done { head: head.clone() },

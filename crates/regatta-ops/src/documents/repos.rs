@@ -38,6 +38,8 @@ pub struct ProjectRepoDocument {
     pub pull: Pull,
     /// Why it cannot be opened.
     pub problem: Option<String>,
+    /// What is odd about it: its remote is not the one in the settings.
+    pub warning: Option<String>,
 }
 
 /// The document of `repo add --json` and `repo import --json`.

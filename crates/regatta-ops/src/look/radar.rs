@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(30);
 
 /// Scans the work in all lanes, on all branches and on the target.
 pub async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Result<Sighting, Refusal> {
-    let looked = look(store, lanes, &project.target()?, Arc::new(AtomicBool::new(false))).await;
+    let looked = look(store, lanes, None, &project.target()?, Arc::new(AtomicBool::new(false))).await;
     looked.map(|look| look.sighting).map_err(|error| match error {
         RadarError::Git(error) => error.into(),
         RadarError::Store(error) => error.into(),

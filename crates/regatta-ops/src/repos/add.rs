@@ -9,7 +9,7 @@ use regatta_core::repos::{RepoName, RepoNameError};
 use regatta_engine::files::{self, Durability};
 use regatta_engine::git::Repo;
 
-use super::ProjectRepos;
+use super::several::ProjectRepos;
 use crate::documents::{ReposAddedDocument, SkippedRepoDocument};
 use crate::parallel::ParallelOptions;
 use crate::parallel::registry::Registry;

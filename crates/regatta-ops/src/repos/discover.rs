@@ -11,7 +11,7 @@ use regatta_engine::survey::{submodules, survey};
 use regatta_engine::trust::Aside;
 
 use super::add::plain_name;
-use super::{ProjectRepos, aside, some_at_once};
+use super::several::{ProjectRepos, aside, some_at_once};
 use crate::documents::{DiscoveredDocument, FoundBy, FoundRepoDocument};
 use crate::parallel::siblings;
 use crate::project::{Project, expand_home, normal};

@@ -6,7 +6,7 @@ use regatta_engine::git::Repo;
 use regatta_engine::trust::Aside;
 use regatta_engine::upstream::{Comparison, Pulled, Upstream};
 
-use super::{ProjectRepos, aside, some_at_once};
+use super::several::{ProjectRepos, aside, some_at_once};
 use crate::documents::{PullResult, RepoPulledDocument, RepoStatusDocument};
 use crate::project::Project;
 use crate::refusal::Refusal;
@@ -33,11 +33,15 @@ impl ProjectRepos {
         Ok(aside(move || some_at_once(rows, |row| repos.pulled(&row))).await)
     }
 
+    /// Pulls those with `pull: auto`. What is in the way stays: work then starts from what is here, and `repo status`
+    /// shows it.
+    pub(super) fn pull_automatic(&self) {
+        let rows = self.project.config.repos.iter().filter(|row| row.pull == Pull::Auto).collect();
+        some_at_once(rows, |row| self.pulled(row));
+    }
+
     fn compared(&self, row: &RepoConfig, fetch: bool) -> RepoStatusDocument {
-        let (project, target) = match self.open(row).and_then(|project| {
-            let target = project.target()?;
-            Ok((project, target))
-        }) {
+        let (project, target) = match self.open_with_target(row) {
             Ok(opened) => opened,
             Err(refusal) => {
                 let missing = Comparison::without(Freshness::Missing, refusal.message);
@@ -84,11 +88,7 @@ impl ProjectRepos {
             kept: Vec::new(),
             why: Some(why),
         };
-        let opened = self.open(row).and_then(|project| {
-            let target = project.target()?;
-            Ok((project, target))
-        });
-        let (project, target) = match opened {
+        let (project, target) = match self.open_with_target(row) {
             Ok(opened) => opened,
             Err(refusal) => return held(row.target.clone(), refusal.message),
         };

@@ -5,7 +5,7 @@ use regatta_core::repos::dependencies::Dependencies;
 use regatta_core::repos::detected::{Surveyed, edges};
 use regatta_engine::survey::survey;
 
-use super::{ProjectRepos, aside, some_at_once};
+use super::several::{ProjectRepos, aside, some_at_once};
 use crate::documents::{RepoGraphDocument, RepoProblemDocument};
 use crate::refusal::Refusal;
 
@@ -18,6 +18,14 @@ impl ProjectRepos {
     }
 
     fn compare_manifests(&self) -> RepoGraphDocument {
+        let (dependencies, problems) = self.dependencies();
+        let drawing = dependencies.draw();
+        let Dependencies { repos: repositories, all, warnings } = dependencies;
+        RepoGraphDocument { edges: all, problems, repositories, warnings, drawing }
+    }
+
+    /// All dependencies, and what could not be read.
+    pub(super) fn dependencies(&self) -> (Dependencies, Vec<RepoProblemDocument>) {
         let rows = &self.project.config.repos;
         let look = |row: &RepoConfig| {
             let project = self.open(row)?;
@@ -26,23 +34,16 @@ impl ProjectRepos {
         let mut problems = Vec::new();
         let mut surveyed = Vec::new();
         for (row, found) in rows.iter().zip(some_at_once(rows.iter().collect(), look)) {
+            let problem = |problem: String| RepoProblemDocument { repo: row.name.clone(), problem };
             match found {
                 Ok(found) => {
                     let wrong = found.manifests.iter().filter_map(|manifest| manifest.problem.as_ref());
-                    problems.extend(wrong.map(|problem| RepoProblemDocument {
-                        repo: row.name.clone(),
-                        problem: problem.to_string(),
-                    }));
+                    problems.extend(wrong.map(|wrong| problem(wrong.to_string())));
                     surveyed.push(found);
                 }
-                Err(refusal) => {
-                    problems.push(RepoProblemDocument { repo: row.name.clone(), problem: refusal.message });
-                }
+                Err(refusal) => problems.push(problem(refusal.message)),
             }
         }
-        let dependencies = Dependencies::of(rows, &edges(&surveyed));
-        let drawing = dependencies.draw();
-        let Dependencies { repos: repositories, all, warnings } = dependencies;
-        RepoGraphDocument { edges: all, problems, repositories, warnings, drawing }
+        (Dependencies::of(rows, &edges(&surveyed)), problems)
     }
 }

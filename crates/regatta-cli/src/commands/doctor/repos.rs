@@ -23,6 +23,10 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
                 format!("its tasks wait; correct `path` of {} in regatta.yaml, or clone it there", repo.name);
             found.push(Finding::error(CHECK, format!("{}: {problem}", repo.name)).hinted(hint));
         }
+        if let Some(warning) = &repo.warning {
+            let hint = format!("correct `remote` of {} in regatta.yaml, or its origin", repo.name);
+            found.push(Finding::warning(CHECK, format!("{}: {warning}", repo.name)).hinted(hint));
+        }
     }
     match repos.graph().await {
         Ok(graph) => {

@@ -16,6 +16,7 @@ use crate::ui::Ui;
 /// With --name and --path, in a directory without `repos`, it registers the repository for parallel-agents' commands
 /// instead.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  regatta repo add api ../api --depends-on shared --pull check")]
 pub(crate) struct Args {
     /// Its name in the project: at most 32 of a-z, 0-9, _ and -.
     #[arg(value_name = "NAME", required_unless_present = "name", conflicts_with = "name")]

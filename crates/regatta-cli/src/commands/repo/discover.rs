@@ -9,7 +9,7 @@ use regatta_ops::repos::{DiscoverRequest, ProjectRepos};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::project::{shown, start_dir};
+use crate::project::start_dir;
 use crate::render::text::table;
 use crate::ui::Ui;
 
@@ -20,6 +20,7 @@ use crate::ui::Ui;
 /// requirements*.txt and .gitmodules. Runs and changes nothing. Prints JSON in a directory without `repos`, unless on a
 /// terminal.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  regatta repo discover --from ~/work --depth 1")]
 pub(crate) struct Args {
     /// Look beside this directory only.
     #[arg(long, value_name = "DIR")]
@@ -89,6 +90,6 @@ fn row(repo: &FoundRepoDocument) -> Vec<String> {
         or_dash(repo.default_branch.as_ref()),
         changes.to_owned(),
         or_dash(repo.slug.as_ref()),
-        clean_line(&shown(&repo.path)),
+        super::place(&repo.path),
     ]
 }

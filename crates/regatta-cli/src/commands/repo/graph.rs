@@ -13,6 +13,7 @@ use crate::ui::Ui;
 /// Dependencies that manifests show and `depends_on` does not name are listed below; they do not count until you declare
 /// them or write `depends_on: auto`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  regatta repo graph --detected")]
 pub(crate) struct Args {
     /// Show every place in a manifest that leads to another repository.
     #[arg(long)]

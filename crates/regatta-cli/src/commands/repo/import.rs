@@ -12,6 +12,7 @@ use crate::ui::Ui;
 ///
 /// The registry stays as it is; --root names another one. Repositories that the project has already are skipped.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  regatta repo import")]
 pub(crate) struct Args {}
 
 pub(super) async fn run(_: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {

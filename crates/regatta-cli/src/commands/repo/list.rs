@@ -8,7 +8,6 @@ use regatta_ops::repos::ProjectRepos;
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::project::shown;
 use crate::render::text::table;
 use crate::ui::Ui;
 
@@ -29,8 +28,8 @@ pub(super) async fn run(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let rows: Vec<Vec<String>> = document.repositories.iter().map(row).collect();
     ui.out(&table(&["REPOSITORY", "TARGET", "DEPENDS ON", "PULL", "PATH"], &rows));
     for repo in &document.repositories {
-        if let Some(problem) = &repo.problem {
-            ui.note(format!("warning: {}: {problem}", repo.name));
+        for text in [&repo.problem, &repo.warning].into_iter().flatten() {
+            ui.note(format!("warning: {}: {}", repo.name, clean_line(text)));
         }
     }
     Ok(Exit::Ok)
@@ -52,6 +51,6 @@ fn row(repo: &ProjectRepoDocument) -> Vec<String> {
         repo.target.clone().unwrap_or_else(|| "-".to_owned()),
         depends_on,
         pull.to_owned(),
-        clean_line(&shown(&repo.path)),
+        super::place(&repo.path),
     ]
 }

@@ -13,6 +13,7 @@ use crate::ui::Ui;
 /// A branch moves only forwards, and its checkouts follow. Where something of yours is in the way (uncommitted changes
 /// in the same files, a merge, commits that the remote does not have), nothing is changed, and the exit code is 6.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  regatta repo pull shared")]
 pub(crate) struct Args {
     /// Only these repositories.
     #[arg(value_name = "NAME")]

@@ -15,6 +15,7 @@ use crate::ui::Ui;
 /// States: `current`, `behind`, `ahead`, `diverged`, `missing` (no checkout, or no such branch), `unknown` (the remote
 /// does not answer within 10 s, or has no such branch) and `no-remote`. Changes no branch.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  regatta repo status api --fetch")]
 pub(crate) struct Args {
     /// Only these repositories.
     #[arg(value_name = "NAME")]
