@@ -182,7 +182,7 @@ impl Project {
         let (after, diagnostics) = config::parse(&name, &text);
         if has_errors(&diagnostics) {
             return Err(Refusal::diagnosed(diagnostics)
-                .hinted("nothing was changed; the places are those in the file with the new row"));
+                .hinted("correct the options; the places are those in the file with the new row"));
         }
         if !only_adds(&before, &after, new) {
             return Err(
