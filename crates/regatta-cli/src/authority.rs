@@ -64,6 +64,7 @@ fn is_for_agents(command: &Command) -> bool {
         Command::Lane(command) => {
             matches!(command, lane::LaneCommand::List { .. } | lane::LaneCommand::Path { .. })
         }
+        Command::Repo(command) => command.is_for_agents(),
         Command::Salvage(command) => !matches!(command, salvage::SalvageCommand::Restore(_)),
         Command::Land(args) => args.only_looks(),
         Command::Daemon(args) => args.only_looks(),

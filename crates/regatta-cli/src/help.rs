@@ -85,7 +85,7 @@ const GROUPS: &[Group] = &[
             ("trust", "regatta trust"),
             ("config", "regatta config"),
             ("profiles", "regatta profiles"),
-            ("repo", "regatta repo add --name web --path ../web"),
+            ("repo", "regatta repo add web ../web --depends-on shared"),
             ("setup", "regatta setup claude"),
             ("mcp", "regatta mcp --http 7420"),
             ("completions", "regatta completions bash"),

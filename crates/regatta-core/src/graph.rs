@@ -3,6 +3,8 @@
 //! Dependencies on tasks outside the given list count as met: they belong to someone else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::hash::Hash;
 
 use crate::id::TaskId;
 use crate::plain;
@@ -19,8 +21,8 @@ pub fn cycle(tasks: &[TaskSpec]) -> Option<Vec<TaskId>> {
 }
 
 /// For every task its dependencies by position; those outside the list are left out.
-fn edges(links: &[Link<'_>]) -> Vec<Vec<usize>> {
-    let index: HashMap<&TaskId, usize> = links.iter().enumerate().map(|(n, (id, _))| (*id, n)).collect();
+fn edges<N: Eq + Hash>(links: &[(&N, Vec<&N>)]) -> Vec<Vec<usize>> {
+    let index: HashMap<&N, usize> = links.iter().enumerate().map(|(n, (id, _))| (*id, n)).collect();
     links.iter().map(|(_, deps)| deps.iter().filter_map(|dep| index.get(dep).copied()).collect()).collect()
 }
 
@@ -177,16 +179,24 @@ pub fn stages(tasks: &[TaskSpec], limits: &BTreeMap<String, u32>) -> Vec<Vec<Tas
 /// `label` gives the text of a line. Tasks in a cycle come last unless another task leads to them.
 pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
     let links: Vec<Link<'_>> = tasks.iter().map(|task| (&task.id, task.deps.iter().collect())).collect();
-    let deps = edges(&links);
-    let mut children: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
+    draw(&links, label)
+}
+
+/// The same for whatever depends on each other: each name with those it comes after.
+pub(crate) fn draw<N: Eq + Hash + fmt::Display>(
+    links: &[(&N, Vec<&N>)],
+    label: impl Fn(&N) -> String,
+) -> String {
+    let deps = edges(links);
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
     for (task, deps) in deps.iter().enumerate() {
         if let Some(parent) = deps.first() {
             children[*parent].push(task);
         }
     }
-    let roots = (0..tasks.len()).filter(|task| deps[*task].is_empty());
-    let circular = (0..tasks.len()).filter(|task| !deps[*task].is_empty());
-    let mut drawn = vec![false; tasks.len()];
+    let roots = (0..links.len()).filter(|task| deps[*task].is_empty());
+    let circular = (0..links.len()).filter(|task| !deps[*task].is_empty());
+    let mut drawn = vec![false; links.len()];
     let mut text = String::new();
     for root in roots.chain(circular) {
         // Each entry: the task, the prefix of its line, and its branch sign.
@@ -195,13 +205,13 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
             if std::mem::replace(&mut drawn[task], true) {
                 continue;
             }
-            let shown = label(&tasks[task].id);
+            let (name, after) = &links[task];
             text.push_str(&indent);
             text.push_str(branch);
-            text.push_str(&plain::spaced(&shown));
+            text.push_str(&plain::spaced(&label(name)));
             let parent =
-                if branch.is_empty() { None } else { deps[task].first().map(|parent| &tasks[*parent].id) };
-            text.push_str(&further(&tasks[task], parent));
+                if branch.is_empty() { None } else { deps[task].first().map(|parent| links[*parent].0) };
+            text.push_str(&further(after, parent));
             text.push('\n');
             let below = match branch {
                 "" => indent,
@@ -219,8 +229,9 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
 }
 
 /// Names the dependencies that the drawing does not show.
-fn further(task: &TaskSpec, parent: Option<&TaskId>) -> String {
-    let names: Vec<&str> = task.deps.iter().filter(|dep| Some(*dep) != parent).map(TaskId::as_str).collect();
+fn further<N: Eq + fmt::Display>(after: &[&N], parent: Option<&N>) -> String {
+    let names: Vec<String> =
+        after.iter().filter(|dep| Some(**dep) != parent).map(ToString::to_string).collect();
     match (names.is_empty(), parent) {
         (true, _) => String::new(),
         (false, None) => format!(" (after {})", names.join(", ")),

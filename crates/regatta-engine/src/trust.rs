@@ -112,6 +112,11 @@ impl Aside {
         git(&self.repo, Purpose::Look)
     }
 
+    /// Git for reading content, with the trusted settings.
+    pub fn work(&self) -> Result<Work, TrustError> {
+        Ok(Work::new(&self.repo, self.git()?.snapshot))
+    }
+
     /// The current git settings.
     pub fn found(&self) -> Result<TrustSnapshot, TrustError> {
         Ok(TrustSnapshot::take(&self.repo)?)
@@ -119,7 +124,7 @@ impl Aside {
 
     /// The origin of a file's content.
     pub fn file_origin(&self, file: &Path, content: &[u8]) -> Result<FileOrigin, TrustError> {
-        let work = Work::new(&self.repo, self.git()?.snapshot);
+        let work = self.work()?;
         Ok(work.file_origin(file, content)?)
     }
 }

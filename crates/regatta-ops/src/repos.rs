@@ -1,12 +1,23 @@
 //! The repositories of a project that has several: found, checked, and opened as projects of their own that share the
 //! store and the settings.
 
+mod add;
+mod discover;
+mod freshness;
+mod graph;
+mod list;
+mod several;
+
+pub use add::{AddRepoRequest, ImportRequest};
+pub use discover::DiscoverRequest;
+pub use several::ProjectRepos;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use regatta_core::admission::Limits;
 use regatta_core::diagnostic::{Diagnostic, has_errors};
-use regatta_core::repos::{Graph, RepoConfig, RepoName};
+use regatta_core::repos::{DependsOn, Graph, RepoConfig, RepoName};
 use regatta_core::spec::TaskSpec;
 use regatta_engine::context::{OtherPlace, OtherRepository};
 use regatta_engine::daemon::{Presence, presence};
@@ -54,7 +65,8 @@ impl Project {
         }
         self.open_row(row, Repo::find).map_err(|why| {
             let hint = "correct `path` in regatta.yaml, or name this machine's own in .regatta/repos.yaml";
-            Refusal::new(RefusalKind::Git, format!("the repository {name} cannot be used: {why}")).hinted(hint)
+            Refusal::new(RefusalKind::Git, format!("the repository {name} cannot be used: {why}"))
+                .hinted(hint)
         })
     }
 
@@ -88,13 +100,17 @@ impl Project {
         self.config.other_repos().find(own).map(|row| &row.name)
     }
 
-    /// The other repositories for an engine. What is wrong with one of them concerns only its own tasks.
+    /// The other repositories for an engine, pulled first where `pull` is `auto`. What is wrong with one of them concerns
+    /// only its own tasks.
     pub fn others(&self) -> Result<Vec<OtherRepository>, Refusal> {
         if self.config.other_repos().next().is_some() && !self.store_url.starts_with("sqlite:") {
             return Err(Refusal::usage(
                 "a project with several repositories cannot use a store that machines share",
             )
             .hinted("remove `store`, or give each repository a project of its own"));
+        }
+        if let Some(repos) = ProjectRepos::of(self) {
+            repos.pull_automatic();
         }
         let mut found: Vec<OtherRepository> = Vec::new();
         for row in self.config.other_repos() {
@@ -104,11 +120,9 @@ impl Project {
                     Err(_) => false,
                 };
                 match found.iter().find(|other| same(other)) {
-                    Some(other) => Err(format!(
-                        "{} is the repository of {}, too",
-                        place.repo.root.display(),
-                        other.name
-                    )),
+                    Some(other) => {
+                        Err(format!("{} is the repository of {}, too", place.repo.root.display(), other.name))
+                    }
                     None => Ok(place),
                 }
             });
@@ -139,9 +153,13 @@ impl Project {
         Ok(OtherPlace { repo: project.repo, target, lanes_root, config: project.config })
     }
 
-    /// Which repository builds on which.
+    /// Which repository builds on which: as declared, and with `depends_on: auto` as the manifests show it now.
     pub fn graph(&self) -> Graph {
-        Graph::declared(&self.config.repos)
+        let is_auto = |row: &RepoConfig| row.depends_on == DependsOn::Auto;
+        match ProjectRepos::of(self).filter(|_| self.config.repos.iter().any(is_auto)) {
+            Some(repos) => repos.dependencies().0.in_force(),
+            None => Graph::declared(&self.config.repos),
+        }
     }
 
     /// Adds the limits of the repositories.
@@ -161,7 +179,9 @@ fn open_at(path: &Path, open: impl Fn(&Path) -> Result<Repo, GitError>) -> Resul
     }
     let repo = match open(path) {
         Ok(repo) => repo,
-        Err(GitError::NotARepository { .. }) => return Err(format!("{} is not a repository", path.display())),
+        Err(GitError::NotARepository { .. }) => {
+            return Err(format!("{} is not a repository", path.display()));
+        }
         Err(error) => return Err(format!("could not {error}")),
     };
     if !is_at(&repo, path) {

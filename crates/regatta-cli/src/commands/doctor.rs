@@ -5,6 +5,7 @@ mod lanes;
 mod login;
 mod machine;
 mod node;
+mod repos;
 mod sandbox;
 mod tested;
 mod train;
@@ -138,6 +139,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
     };
     found.push(configuration(&project));
     found.push(target(&project));
+    found.extend(repos::look(&project).await);
     found.extend(machine::state_dir(&project, args.fix));
     found.extend(agents::look(&project).await);
     let store = if project.has_store() {

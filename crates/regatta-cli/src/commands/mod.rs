@@ -204,7 +204,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Crew(command) => crew::run(command, global, ui).await,
         Command::Task(command) => task::run(command, global, ui).await,
         Command::Repo(command) => repo::run(command, global, ui).await,
-        Command::Discover(args) => repo::discover(args, global, ui).map(|()| Exit::Ok),
+        Command::Discover(args) => repo::run(repo::RepoCommand::Discover(args), global, ui).await,
         Command::Msg(command) => msg::run(command, global, ui).await,
         Command::Ctx(command) => ctx::run(command, global, ui).await,
         Command::Mcp(args) => mcp::run(args, global, ui).await,

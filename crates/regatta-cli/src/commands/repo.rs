@@ -1,84 +1,85 @@
-//! `regatta repo`: the repositories of a project, whose directory need not be a repository itself.
+//! `regatta repo`: the repositories of a project: those in `repos` of its settings, or those in parallel-agents'
+//! registry.
 
-use std::path::PathBuf;
+mod add;
+mod discover;
+mod graph;
+mod import;
+mod list;
+mod pull;
+mod status;
 
-use regatta_ops::Refusal;
-use regatta_ops::documents::SiblingsDocument;
-use regatta_ops::parallel::{AddRepositoryRequest, siblings};
+use regatta_ops::repos::ProjectRepos;
+use regatta_ops::{Refusal, RefusalKind};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::project::start_dir;
+use crate::project::Project;
 use crate::ui::Ui;
 
-/// Register repositories by name, to add tasks to several of them from one place.
+pub(crate) use discover::Args as DiscoverArgs;
+
+/// Work with several repositories in one project: list, add, find, compare, pull.
 ///
-/// The registry is in .regatta/parallel-agents of the current directory, or where parallel-agents has it. Prints
-/// JSON.
+/// The repositories are in `repos` of regatta.yaml. `regatta repo add NAME DIR` adds the first one.
+///
+/// A directory without `repos` can have parallel-agents' registry instead, in .regatta/parallel-agents or where
+/// parallel-agents has it: there `list`, `discover` and `add --name NAME --path DIR` work on the registry and print
+/// JSON. `regatta repo import` turns it into `repos`.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum RepoCommand {
-    /// List the registered repositories, and the settings.
+    /// List the repositories.
     List,
-    /// Register a repository.
-    Add(AddArgs),
-    /// List repositories in the directories beside this one.
-    Discover(DiscoverArgs),
+    Add(add::Args),
+    Discover(discover::Args),
+    Status(status::Args),
+    Graph(graph::Args),
+    Pull(pull::Args),
+    Import(import::Args),
 }
 
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct AddArgs {
-    /// The name to register it under.
-    #[arg(long, value_name = "NAME")]
-    name: String,
-    /// The path of its checkout.
-    #[arg(long, value_name = "DIR")]
-    path: PathBuf,
-    /// The branch that its tasks start from.
-    #[arg(long, value_name = "BRANCH", default_value = "main")]
-    default_branch: String,
-    /// As in parallel-agents; only the default is accepted, because branches of tasks are regatta/ID.
-    #[arg(long, value_name = "PREFIX", default_value = "prd/", hide = true)]
-    branch_prefix_prd: String,
-    /// The same for generic tasks.
-    #[arg(long, value_name = "PREFIX", default_value = "task/", hide = true)]
-    branch_prefix_generic: String,
-}
-
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct DiscoverArgs {
-    /// Look beside this directory instead of the current one.
-    #[arg(long, value_name = "DIR")]
-    from: Option<PathBuf>,
+impl RepoCommand {
+    /// Whether the command only reads, and asks no other machine.
+    pub(crate) fn is_for_agents(&self) -> bool {
+        matches!(self, RepoCommand::List | RepoCommand::Graph(_))
+    }
 }
 
 pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
-        RepoCommand::List => {
-            let document = global.parallel().repositories()?;
-            if let Some(why) = document.ignored {
-                ui.note(format!("warning: {}: {why}", document.root.join("config.json").display()));
-            }
-            ui.document(&document);
-        }
-        RepoCommand::Add(args) => add(args, global, ui).await?,
-        RepoCommand::Discover(args) => discover(args, global, ui)?,
+        RepoCommand::List => list::run(global, ui).await,
+        RepoCommand::Add(args) => add::run(args, global, ui).await,
+        RepoCommand::Discover(args) => discover::run(args, global, ui).await,
+        RepoCommand::Status(args) => status::run(args, &required(global)?, ui).await,
+        RepoCommand::Graph(args) => graph::run(args, &required(global)?, ui).await,
+        RepoCommand::Pull(args) => pull::run(args, &required(global)?, ui).await,
+        RepoCommand::Import(args) => import::run(args, global, ui).await,
     }
-    Ok(Exit::Ok)
 }
 
-pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
-    let from = match args.from {
-        Some(dir) => dir,
-        None => start_dir(&global.options())?,
-    };
-    ui.document(&SiblingsDocument { siblings: siblings(&from)? });
-    Ok(())
+/// The project around the current directory; `None` outside of a repository, or if `--root` names a registry.
+fn project(global: &Global) -> Result<Option<Project>, Refusal> {
+    if global.root.is_some() {
+        return Ok(None);
+    }
+    match Project::open(&global.options()) {
+        Ok(project) => Ok(Some(project)),
+        Err(error) if error.kind == RefusalKind::Git => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
-    let AddArgs { name, path, default_branch, branch_prefix_prd, branch_prefix_generic } = args;
-    let request =
-        AddRepositoryRequest { name, path, default_branch, branch_prefix_prd, branch_prefix_generic };
-    ui.document(&global.parallel().add_repository(&request).await?);
-    Ok(())
+fn required(global: &Global) -> Result<ProjectRepos, Refusal> {
+    ProjectRepos::require(&Project::open(&global.options())?)
+}
+
+/// A path as the user would write it, on one line.
+fn place(path: &std::path::Path) -> String {
+    let text = regatta_core::plain::clean_line(&crate::project::shown(path));
+    if text.is_empty() { ".".to_owned() } else { text }
+}
+
+/// Short names of commits, and a dash where there is none.
+fn short(oid: Option<&regatta_core::oid::Oid>) -> String {
+    oid.map_or_else(|| "-".to_owned(), |oid| oid.short().to_owned())
 }

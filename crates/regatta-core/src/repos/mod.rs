@@ -1,7 +1,13 @@
 //! The repositories of a project: their names, their settings, and which of them builds on which.
 
+pub mod dependencies;
+pub mod detected;
+pub mod freshness;
 mod graph;
+pub mod manifests;
 mod name;
+pub mod remote;
+pub mod rows;
 
 use std::path::{Component, Path};
 

@@ -1,7 +1,7 @@
-//! The user's branch follows a target that is at a hub.
+//! The user's branch follows a target that is at a hub, or at its remote.
 //!
 //! Invariant: it only moves forwards, and no commit or file of the user's is touched. A checkout in the way, or a
-//! branch with commits that the hub does not have, holds up this branch and nothing else.
+//! branch with commits that the other side does not have, holds up this branch and nothing else.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use crate::hub::names;
 /// How often to look again if the branch moves meanwhile.
 const RACES: u32 = 5;
 
-/// The result of following.
-enum Followed {
-    /// The branch has what the hub has, or does not exist.
+/// The result of following another side: a hub, a remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// The branch has what the other side has, or does not exist.
     Even,
     /// It moved. These files changed at the last moment, and stay as the user has them.
     Moved { kept: Vec<PathBuf> },
@@ -46,7 +47,7 @@ pub(crate) async fn bring_along(ctx: &Arc<Context>, tip: Oid) {
         if let Some(hub) = &ctx.repository.hub {
             hub.hold(&names::branch(target), &tip)?;
         }
-        follow(repo, &ctx.repository.work, target, &tip)
+        follow(repo, &ctx.repository.work, target, &tip, "the hub")
     });
     let target = &ctx.repository.target;
     let behind = match followed.await {
@@ -85,7 +86,8 @@ pub(crate) async fn follow_hub(ctx: Arc<Context>) -> bool {
     }
 }
 
-fn follow(repo: &Repo, work: &Work, target: &str, tip: &Oid) -> Result<Followed, GitError> {
+/// Moves the branch and its checkouts forwards to a commit that is here and that `source` has.
+pub fn follow(repo: &Repo, work: &Work, target: &str, tip: &Oid, source: &str) -> Result<Followed, GitError> {
     for _ in 0..RACES {
         let Some(here) = repo.read_ref(&names::branch(target))? else { return Ok(Followed::Even) };
         if work.is_ancestor(tip, &here)? {
@@ -93,13 +95,13 @@ fn follow(repo: &Repo, work: &Work, target: &str, tip: &Oid) -> Result<Followed,
             return Ok(unfinished.map_or(Followed::Even, |(_, why)| Followed::Behind { why }));
         }
         if !work.is_ancestor(&here, tip)? {
-            return Ok(Followed::Behind { why: diverged(target, &here, tip) });
+            return Ok(Followed::Behind { why: diverged(target, &here, tip, source) });
         }
         let request = PublishRequest {
             target: target.to_owned(),
             old: Some(here),
             new: tip.clone(),
-            message: "regatta: follow the hub".to_owned(),
+            message: format!("regatta: follow {source}"),
         };
         let published = match in_the_way(repo, work, &request)? {
             Some(waiting) => waiting,
@@ -120,8 +122,8 @@ fn follow(repo: &Repo, work: &Work, target: &str, tip: &Oid) -> Result<Followed,
     Ok(Followed::Behind { why: format!("{target} moves all the time") })
 }
 
-fn diverged(target: &str, here: &Oid, tip: &Oid) -> String {
-    format!("{target} ({}) has commits that the hub ({}) does not have", here.short(), tip.short())
+fn diverged(target: &str, here: &Oid, tip: &Oid, source: &str) -> String {
+    format!("{target} ({}) has commits that {source} ({}) does not have", here.short(), tip.short())
 }
 
 /// Whether the user's branch lacks what the target had at the hub when it was last seen. Asks nobody.
@@ -135,7 +137,7 @@ pub fn behind(repo: &Repo, work: &Work, target: &str) -> Result<Option<Behind>, 
     if !work.is_ancestor(&here, &tip)? {
         let hint =
             format!("bring both together, and push your commits to the hub: git rebase {seen} {target}");
-        return Ok(Some(Behind { why: diverged(target, &here, &tip), hint }));
+        return Ok(Some(Behind { why: diverged(target, &here, &tip, "the hub"), hint }));
     }
     let number = counted(work.commits_between(&here, &tip)?.len(), "commit");
     let request =
