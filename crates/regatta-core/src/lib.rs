@@ -29,6 +29,7 @@ pub mod prompt;
 pub mod proposal;
 pub mod radar;
 pub mod report;
+pub mod rest;
 pub mod sandbox;
 pub mod session;
 pub mod spec;

@@ -12,6 +12,7 @@ use crate::crew::Wanted;
 use crate::id::TaskId;
 use crate::node::Requirement;
 use crate::part::Part;
+use crate::rest::Rest;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
@@ -89,6 +90,9 @@ pub struct TaskSpec {
     /// Its part in something larger, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 impl TaskSpec {
@@ -123,6 +127,7 @@ impl TaskSpec {
             source: String::new(),
             wanted: Wanted::default(),
             part: None,
+            rest: Rest::default(),
         }
     }
 }

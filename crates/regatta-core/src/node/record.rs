@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::requirement::{Amount, Fact, Requirement};
 use crate::id::TaskId;
+use crate::rest::Rest;
 use crate::spec::TaskSpec;
 use crate::time::Timestamp;
 
@@ -38,6 +39,9 @@ pub struct NodeRecord {
     pub slots: u32,
     /// The version of its Regatta.
     pub version: String,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 /// What an operator wants of a node. It stays in force until it is changed.
@@ -59,6 +63,9 @@ pub struct NodeOrder {
     pub n: u64,
     /// The number of the order that set the duty; zero in orders of older versions.
     pub duty_n: u64,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 impl NodeOrder {

@@ -202,6 +202,7 @@ fn complete(
             source: place.line(fields.pos),
             wanted: Default::default(),
             part,
+            rest: Default::default(),
         }),
         _ => None,
     };

@@ -36,6 +36,7 @@ pub fn here(config: &Config, root: &Path) -> NodeRecord {
         profiles: config.profiles.iter().map(|profile| profile.name.clone()).collect(),
         slots: config.max_workers,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        rest: Default::default(),
     }
 }
 

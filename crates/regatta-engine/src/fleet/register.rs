@@ -44,8 +44,10 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
         )));
     }
     // Before the name: a name whose node has no record is free for others.
-    let before = registry.nodes.get(&own.id).map(|before| before.name.clone());
-    put(store, &NodeRecord { name: before.unwrap_or_else(|| own.name.clone()), ..own.clone() }).await?;
+    let before = registry.nodes.get(&own.id);
+    own.rest = before.map(|before| before.rest.clone()).unwrap_or_default();
+    let name = before.map_or_else(|| own.name.clone(), |before| before.name.clone());
+    put(store, &NodeRecord { name, ..own.clone() }).await?;
     own.name = take_name(ctx, &own, &registry).await?;
     node::is_called(&own.name);
     put(store, &own).await?;

@@ -167,6 +167,9 @@ fn blocked(task: &TaskRecord, reason: BlockReason, again: &str) -> String {
         BlockReason::Changes => format!(
             "nothing: its builder gets the request, and then it checks again; `{logs}` shows what it asked for"
         ),
+        BlockReason::Newer => "use the version of Regatta that wrote it: this one leaves it alone \
+             (`regatta node list` has the version of each node)"
+            .to_owned(),
         BlockReason::Policy => format!("fix what it names (`regatta doctor` checks), then {again}"),
     }
 }

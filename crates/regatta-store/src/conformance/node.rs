@@ -77,6 +77,7 @@ pub fn landing(head: &str) -> LandRequest {
         verdict: None,
         checked: false,
         accepted_by: None,
+        rest: Default::default(),
     }
 }
 
@@ -236,6 +237,7 @@ pub fn node_info(name: &str) -> NodeInfo {
         lease_ms: None,
         node_id: None,
         program: None,
+        rest: Default::default(),
     }
 }
 
