@@ -16,8 +16,10 @@ use std::sync::Arc;
 use regatta_core::id::TaskId;
 use regatta_core::train::guarded;
 use regatta_store::{SessionId, Store};
+use tokio::sync::watch;
 
 use crate::engine::EngineError;
+use crate::fleet::AtHub;
 use crate::git::{GitError, Oid, Repo};
 use crate::lease::Lease;
 use crate::notice::{Notice, Notices};
@@ -27,7 +29,7 @@ pub use memory::Memory;
 pub use repository::Repository;
 pub use services::Services;
 pub(crate) use services::run_id;
-pub use settings::{RunOptions, Settings, SettingsInput, config_secrets};
+pub use settings::{RunOptions, Settings, SettingsFile, SettingsInput, config_secrets};
 
 /// What a context is made from.
 pub struct Assembly {
@@ -61,16 +63,28 @@ pub struct Context {
     pub repository: Arc<Repository>,
 }
 
+/// The settings at the hub's target, while they change.
+pub struct SettingsAtHub(watch::Receiver<Option<AtHub>>);
+
+impl SettingsAtHub {
+    /// Resolves when others have landed than before.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
 impl Context {
     /// Puts the parts together. Refuses what the user does not trust.
     pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
         let Assembly { settings, repo, target, store, store_url, session, regatta_exe, notices } = assembly;
-        let SettingsInput { config, options, inherited, lanes_root } = settings;
+        let SettingsInput { config, options, inherited, lanes_root, file } = settings;
         let shared = services::is_shared(&store_url);
         let repository =
             Repository::open(repo, target, &lanes_root, &config, options.trust, shared, &notices)?;
         repository.link_program(&regatta_exe)?;
-        let settings = Settings::new(config, options, inherited, &repository.bin());
+        let settings = Settings::new(config, options, inherited, file, &repository.bin());
         if store.is_shared() {
             work_in(&repository.repo.common_dir);
             lease_as_in(&settings.config.node);
@@ -93,14 +107,19 @@ impl Context {
 
     /// The context under other settings: the store, the session, the memory, the repository and the target stay.
     pub fn reload(&self, settings: SettingsInput) -> Result<Self, EngineError> {
-        let SettingsInput { config, options, inherited, lanes_root } = settings;
+        let SettingsInput { config, options, inherited, lanes_root, file } = settings;
         let services = self.services.clone();
         let shared = services::is_shared(&services.store_url);
         let repository =
             self.repository.reopen(&lanes_root, &config, options.trust, shared, &services.notices)?;
-        let settings = Settings::new(config, options, inherited, &repository.bin());
+        let settings = Settings::new(config, options, inherited, file, &repository.bin());
         let (settings, repository) = (Arc::new(settings), Arc::new(repository));
         Ok(Self { settings, services, memory: self.memory.clone(), repository })
+    }
+
+    /// Follows the settings at the hub's target.
+    pub fn settings_at_hub(&self) -> SettingsAtHub {
+        SettingsAtHub(self.memory.fleet.at_hub.subscribe())
     }
 
     /// Sends a sentence to the user at the terminal.

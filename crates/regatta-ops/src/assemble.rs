@@ -67,5 +67,6 @@ fn settings(project: &Project, trust: Purpose) -> Result<SettingsInput, Refusal>
         options,
         inherited: std::env::vars_os().collect(),
         lanes_root: project.lanes_root(),
+        file: project.settings_file(),
     })
 }

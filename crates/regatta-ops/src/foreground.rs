@@ -200,6 +200,7 @@ impl ForegroundRequest {
             options,
             inherited: std::env::vars_os().collect(),
             lanes_root: project.lanes_root(),
+            file: project.settings_file(),
         };
         let assembly = Assembly {
             settings,

@@ -33,6 +33,12 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
         let file = node::id_file().map_or_else(|| "its file".to_owned(), |path| path.display().to_string());
         return Err(EngineError::NoNode(format!("this machine has no node id: {file} cannot be written")));
     }
+    if !ctx.settings.config.node.takes_clone(&ctx.repository.repo.root) {
+        return Err(EngineError::NoNode(format!(
+            "`accept.projects` in node.yaml does not name the project of {}",
+            ctx.repository.repo.root.display()
+        )));
+    }
     let store = ctx.services.store.as_ref();
     refuse_copy(ctx, &own).await?;
     let registry = read(store).await?;
