@@ -57,8 +57,8 @@ pub static NODE_KEYS: &[Key] = &[
     Key::new(
         "accept",
         Kind::Section(ACCEPT_KEYS),
-        "everything",
-        "What this machine serves, where machines share the store. Others see it, and leave the rest to other machines.",
+        "no limits",
+        "What this machine serves, where machines share the store: lists of `projects` (by their names in `projects`; engines start in no other clone), `agents` (tasks of other agents are left to other machines) and `queues` (that its daemon takes tasks from). What has no list is not limited.",
     )
     .example("{ projects: [shop], agents: [claude] }"),
     Key::new(
