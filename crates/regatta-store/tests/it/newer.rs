@@ -316,6 +316,28 @@ async fn sqlite_shows_and_leaves_alone_what_only_a_newer_version_can_read() {
     shows_and_leaves_alone(Arc::new(SqliteStore::open(&path).unwrap())).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_holds_a_task_in_a_state_of_a_newer_version_ends_like_any_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("regatta.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    let (node, gone) =
+        (Node::over(Arc::clone(&store), "a").await, Node::over(Arc::clone(&store), "gone").await);
+    node.add(&[task("held"), task("plain")]).await;
+    let claim = gone.claim("held").await;
+    gone.claim("plain").await;
+    let db = Connection::open(&path).unwrap();
+    let sql = "update task set name = 'dreaming', state = ?1 where id = 'held'";
+    db.execute(sql, [r#"{"state":"dreaming","of":"sheep"}"#]).unwrap();
+    node.expire(&gone, None).await;
+    assert_eq!(node.ready().await, ["plain"]);
+    let held = store.task(&id("held")).await.unwrap();
+    assert!(held.state.is_newer() && held.session.is_none() && held.fence > claim.fence, "{held:?}");
+    let state: String =
+        db.query_row("select state from task where id = 'held'", [], |row| row.get(0)).unwrap();
+    assert_eq!(state, r#"{"state":"dreaming","of":"sheep"}"#);
+}
+
 async fn moved_to(store: Arc<dyn Store>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("regatta.db");
