@@ -8,6 +8,7 @@ use crate::chain::Edition;
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::oid::Oid;
+use crate::rest::Rest;
 use crate::sandbox::Level;
 use crate::time::Timestamp;
 use crate::verdict::{Statement, Verdict};
@@ -107,6 +108,9 @@ pub struct Attempt {
     /// The edition it judged, if it is a link of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Edition>,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 /// A clone on a machine.
@@ -160,6 +164,7 @@ impl Attempt {
             charged: false,
             prompt: None,
             judged: None,
+            rest: Rest::default(),
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod proposal;
 pub mod radar;
 pub mod report;
 pub mod repos;
+pub mod rest;
 pub mod sandbox;
 pub mod session;
 pub mod spec;

@@ -3,7 +3,9 @@
 mod record;
 mod requirement;
 
-pub use record::{EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, listed, requirements};
+pub use record::{
+    EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, SettingsSeen, listed, requirements,
+};
 pub use requirement::{Amount, Fact, Requirement};
 
 /// The longest node name or label, in bytes.

@@ -16,6 +16,9 @@ pub enum SessionKind {
     Land,
     /// A member of the crew.
     Member(MemberName),
+    /// A kind that only a newer version knows.
+    #[serde(untagged)]
+    Unknown(serde_json::Value),
 }
 
 impl SessionKind {
@@ -55,6 +58,15 @@ mod tests {
             ("member Tom", SessionKind::Member(tom)),
         ] {
             assert_eq!(SessionKind::of_text(what), kind, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_kind_of_a_newer_version_is_read_and_written_as_it_is() {
+        for text in [r#""pilot""#, r#"{"guest":"Tom"}"#] {
+            let kind: SessionKind = serde_json::from_str(text).unwrap();
+            assert!(matches!(kind, SessionKind::Unknown(_)) && kind.member().is_none(), "{kind:?}");
+            assert_eq!(serde_json::to_string(&kind).unwrap(), text);
         }
     }
 

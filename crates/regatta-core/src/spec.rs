@@ -13,6 +13,7 @@ use crate::id::TaskId;
 use crate::node::Requirement;
 use crate::part::Part;
 use crate::repos::RepoName;
+use crate::rest::Rest;
 use crate::train::Via;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -97,6 +98,9 @@ pub struct TaskSpec {
     /// Its part in something larger, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 impl TaskSpec {
@@ -133,6 +137,7 @@ impl TaskSpec {
             source: String::new(),
             wanted: Wanted::default(),
             part: None,
+            rest: Rest::default(),
         }
     }
 }

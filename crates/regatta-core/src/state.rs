@@ -147,6 +147,8 @@ pub enum BlockReason {
     Changes,
     /// Its pull request was closed without a merge.
     Declined,
+    /// Only a newer version of Regatta can read it: this one shows it and leaves it alone. Never stored.
+    Newer,
 }
 
 impl BlockReason {
@@ -161,6 +163,7 @@ impl BlockReason {
             BlockReason::Policy => "policy",
             BlockReason::Changes => "changes",
             BlockReason::Declined => "declined",
+            BlockReason::Newer => "newer",
         }
     }
 }
@@ -210,6 +213,20 @@ impl TaskState {
     /// The word for it, exactly as users see it. To decide, there is [`TaskState::kind`].
     pub const fn name(&self) -> &'static str {
         self.kind().as_str()
+    }
+
+    /// The stand-in for a task of which only a newer version can read everything; `what` says what this one cannot
+    /// read. No change is allowed in it.
+    pub fn newer(what: &str) -> Self {
+        TaskState::Blocked {
+            reason: BlockReason::Newer,
+            detail: format!("a newer version of Regatta has {what}; use that version"),
+        }
+    }
+
+    /// Whether it is the stand-in of [`TaskState::newer`].
+    pub const fn is_newer(&self) -> bool {
+        matches!(self, TaskState::Blocked { reason: BlockReason::Newer, .. })
     }
 
     /// [`StateName::is_met`].
@@ -444,6 +461,9 @@ impl Change {
 pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTransition> {
     use TaskState as S;
     let refused = || IllegalTransition { state: state.kind(), change: change.verb() };
+    if state.is_newer() {
+        return Err(refused());
+    }
     let attempt = match state {
         S::Claimed { attempt } | S::Running { attempt, .. } | S::Judging { attempt, .. } => Some(*attempt),
         S::Landing { attempt, .. } => Some(*attempt),

@@ -21,8 +21,10 @@ use regatta_core::id::TaskId;
 use regatta_core::repos::RepoName;
 use regatta_core::train::guarded;
 use regatta_store::{SessionId, Store};
+use tokio::sync::watch;
 
 use crate::engine::EngineError;
+use crate::fleet::AtHub;
 use crate::git::{GitError, Oid, Repo};
 use crate::lease::Lease;
 use crate::notice::{Notice, Notices};
@@ -32,7 +34,7 @@ pub use memory::Memory;
 pub use repository::{Repository, train_of};
 pub use services::Services;
 pub(crate) use services::run_id;
-pub use settings::{RunOptions, Settings, SettingsInput, config_secrets};
+pub use settings::{RunOptions, Settings, SettingsFile, SettingsInput, config_secrets};
 use yards::Yard;
 pub use yards::{OtherPlace, OtherRepository, Yards};
 
@@ -106,11 +108,23 @@ impl Common<'_> {
     }
 }
 
+/// The settings at the hub's target, while they change.
+pub struct SettingsAtHub(watch::Receiver<Option<AtHub>>);
+
+impl SettingsAtHub {
+    /// Resolves when others have landed than before.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
 impl Context {
     /// Puts the parts together. Refuses what the user does not trust.
     pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
         let Assembly { settings, repo, target, store, store_url, session, regatta_exe, notices } = assembly;
-        let SettingsInput { config, options, inherited, lanes_root, others, graph } = settings;
+        let SettingsInput { config, options, inherited, lanes_root, others, graph, file } = settings;
         let shared = services::is_shared(&store_url);
         let repository =
             Repository::open(repo, target, &lanes_root, &config, options.trust, shared, &notices)?;
@@ -119,7 +133,7 @@ impl Context {
         let memory = Memory::default();
         let home_name = config.home_repo().map(|row| row.name.clone());
         let others = common.open(others, &repository, |_| memory.for_repository());
-        let settings = Settings::new(config, options.clone(), inherited.clone(), &repository.bin());
+        let settings = Settings::new(config, options.clone(), inherited.clone(), file, &repository.bin());
         if store.is_shared() {
             work_in(&repository.repo.common_dir);
             lease_as_in(&settings.config.node);
@@ -144,7 +158,7 @@ impl Context {
 
     /// The context under other settings: the store, the session, the memory, the repository and the target stay.
     pub fn reload(&self, settings: SettingsInput) -> Result<Self, EngineError> {
-        let SettingsInput { config, options, inherited, lanes_root, others, graph } = settings;
+        let SettingsInput { config, options, inherited, lanes_root, others, graph, file } = settings;
         let services = self.services.clone();
         let shared = services::is_shared(&services.store_url);
         let repository =
@@ -155,7 +169,7 @@ impl Context {
             Some(Ok(known)) => known.memory.clone(),
             _ => self.memory.for_repository(),
         });
-        let settings = Settings::new(config, options.clone(), inherited.clone(), &repository.bin());
+        let settings = Settings::new(config, options.clone(), inherited.clone(), file, &repository.bin());
         let (settings, repository) = (Arc::new(settings), Arc::new(repository));
         let home = Yard { settings, memory: self.memory.clone(), repository };
         Ok(Self::at_home(services, Yards { home, others, home_name, graph }))
@@ -165,6 +179,11 @@ impl Context {
     fn at_home(services: Services, yards: Yards) -> Self {
         let Yard { settings, memory, repository } = yards.home.clone();
         Self { settings, services, memory, repository, yards: Arc::new(yards) }
+    }
+
+    /// Follows the settings at the hub's target.
+    pub fn settings_at_hub(&self) -> SettingsAtHub {
+        SettingsAtHub(self.memory.fleet.at_hub.subscribe())
     }
 
     /// Sends a sentence to the user at the terminal.

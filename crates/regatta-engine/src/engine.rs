@@ -43,6 +43,8 @@ use crate::worker::{Left, Stop};
 
 /// Number of ready or waiting tasks read at once.
 const PAGE: usize = 64;
+/// The most ready tasks read at once, if those before them could not start.
+const LONGEST_PAGE: usize = 4096;
 
 /// What the user, or the process, that started an engine may order.
 #[derive(Clone)]

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use regatta_core::config::Config;
 use regatta_core::node::{EngineStatus, NodeOrder, NodeRecord};
+use regatta_core::oid::Oid;
 use regatta_store::Store;
 use tokio::sync::watch;
 
@@ -57,6 +58,15 @@ impl Registry {
     }
 }
 
+/// The settings at the hub's target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AtHub {
+    /// The id of their file.
+    pub(crate) file: Option<Oid>,
+    /// The digest of their file; `None` if there is none.
+    pub(crate) digest: Option<String>,
+}
+
 /// What the engine and the task that talks to other nodes tell each other.
 #[derive(Debug)]
 pub(crate) struct FleetMemory {
@@ -68,6 +78,8 @@ pub(crate) struct FleetMemory {
     pub(crate) registry: watch::Sender<Registry>,
     /// What this engine does.
     pub(crate) status: watch::Sender<EngineStatus>,
+    /// The settings at the hub's target, once they are known.
+    pub(crate) at_hub: watch::Sender<Option<AtHub>>,
     /// The settings of the last reload, and the repository's root.
     settings: watch::Sender<Option<Arc<(Config, PathBuf)>>>,
 }
@@ -79,6 +91,7 @@ impl Default for FleetMemory {
             order: watch::channel(NodeOrder::default()).0,
             registry: watch::channel(Registry::default()).0,
             status: watch::channel(EngineStatus::default()).0,
+            at_hub: watch::channel(None).0,
             settings: watch::channel(None).0,
         }
     }
@@ -105,6 +118,15 @@ impl FleetMemory {
     /// The settings of the last reload, and the repository's root.
     pub(crate) fn reloaded_settings(&self) -> Option<Arc<(Config, PathBuf)>> {
         self.settings.borrow().clone()
+    }
+
+    /// The settings at the hub's target were read. Wakes only if they are others than before.
+    pub(crate) fn learn_settings(&self, now: AtHub) {
+        self.at_hub.send_if_modified(|known| {
+            let is_new = known.as_ref().map(|known| &known.digest) != Some(&now.digest);
+            *known = Some(now);
+            is_new
+        });
     }
 
     /// Takes in what the store says. Wakes only those for whom something has changed.

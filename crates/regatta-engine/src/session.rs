@@ -165,6 +165,7 @@ pub fn node_of(process: Identity, kind: SessionKind, what: &str) -> NodeInfo {
         lease_ms: None,
         node_id: node::id(),
         program: Some(regatta_store::program::program()),
+        rest: Default::default(),
     }
 }
 
@@ -544,6 +545,7 @@ mod tests {
             lease_ms: None,
             node_id: None,
             program: None,
+            rest: Default::default(),
         };
         SessionInfo { session: SessionId(id.into()), node, beat }
     }

@@ -69,5 +69,6 @@ fn settings(project: &Project, trust: Purpose) -> Result<SettingsInput, Refusal>
         lanes_root: project.lanes_root(),
         others: project.others()?,
         graph: project.graph(),
+        file: project.settings_file(),
     })
 }

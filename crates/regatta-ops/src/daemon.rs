@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use regatta_core::admission::Limits;
 use regatta_core::event::Event;
 use regatta_core::state::StateName;
-use regatta_engine::context::Context;
+use regatta_engine::context::{Context, SettingsAtHub, SettingsFile};
 use regatta_engine::daemon::{DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::{Notices, Watching, notices};
 use regatta_engine::trust::{self, Purpose};
 use regatta_store::{MAIN_QUEUE, SessionId, Store, TaskQuery};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::assemble::{assemble, reload};
 use crate::documents::{DaemonStarted, DaemonState, DaemonStatusDocument, DaemonStopped, StopHow};
@@ -273,7 +273,8 @@ impl ServeRequest {
         let (purpose, session) = (purpose(store.as_ref()).await?, SessionId::fresh("daemon"));
         let ctx = assemble(project, store, session, purpose, notices.clone()).await?;
         crate::sandbox::check(&ctx)?;
-        let reloads = Reloads { request: self.clone(), ctx: ctx.clone() };
+        let read = watch::channel(Some(project.settings_file())).0;
+        let reloads = Reloads { request: self.clone(), ctx: ctx.clone(), read };
         Ok(Daemon { notices, watching: Some(watching), reloads, ctx, lock, limits: limits(project) })
     }
 }
@@ -308,13 +309,27 @@ pub struct Reloads {
     request: ServeRequest,
     /// Its first context; those of later settings share its services, its memory and its repository.
     ctx: Arc<Context>,
+    /// The file of the settings as it was last read.
+    read: watch::Sender<Option<SettingsFile>>,
 }
 
 impl Reloads {
+    /// Follows the settings at the hub's target.
+    pub fn at_hub(&self) -> SettingsAtHub {
+        self.ctx.settings_at_hub()
+    }
+
+    /// Whether the file of the settings is another than when this daemon last read it. Damaged settings are other ones.
+    pub fn has_other_file(&self) -> bool {
+        let project = self.request.open();
+        project.map_or(true, |project| Some(project.settings_file()) != *self.read.borrow())
+    }
+
     /// Reads the settings again. The order makes the daemon use them.
     pub async fn order(&self) -> Result<Order, Refusal> {
         let notices = &self.ctx.services.notices;
         let mut project = self.request.open()?;
+        self.read.send_replace(Some(project.settings_file()));
         // A daemon lands on the branch it started with; a changed `target` takes effect with the next daemon.
         let target = &self.ctx.repository.target;
         if let Some(named) = project.config.target.as_deref().filter(|named| named != target) {

@@ -202,6 +202,7 @@ impl ForegroundRequest {
             lanes_root: project.lanes_root(),
             others: project.others()?,
             graph: project.graph(),
+            file: project.settings_file(),
         };
         let assembly = Assembly {
             settings,

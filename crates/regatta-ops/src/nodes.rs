@@ -18,7 +18,7 @@ pub use held::{held_elsewhere, tasks_on};
 pub use join::JoinRequest;
 pub use orders::{KillRequest, NodeChange};
 
-use crate::documents::{NodeDocument, NodeEngineDocument, NodeOrderDocument};
+use crate::documents::{NodeDocument, NodeEngineDocument, NodeOrderDocument, NodeSettingsDocument};
 use crate::operator::user;
 use crate::project::Project;
 use crate::refusal::Refusal;
@@ -125,6 +125,7 @@ impl Nodes {
             os: record.os.clone(),
             profiles: record.profiles.into_iter().collect(),
             roles,
+            settings: settings(node),
             running: engines.iter().map(|engine| engine.running).sum(),
             slots: record.slots,
             state: state(node, last_beat, self.now()),
@@ -132,6 +133,13 @@ impl Nodes {
             engines,
         })
     }
+}
+
+/// What the engine of a node says about its settings.
+fn settings(node: &Node) -> Option<NodeSettingsDocument> {
+    let seen = speaker(node)?.status.as_ref()?.settings.clone()?;
+    let same = seen.are_same();
+    Some(NodeSettingsDocument { at_hub: seen.at_hub, in_force: seen.in_force, same })
 }
 
 fn last_beat(node: &Node) -> Option<Timestamp> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use regatta_core::config::{self, Config};
 use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::id::TaskId;
+use regatta_engine::context::SettingsFile;
 use regatta_engine::git::{GitError, Repo, Work};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::session::work_in;
@@ -51,6 +52,8 @@ pub struct Project {
     pub trust_given: bool,
     /// The configuration file, if there is one.
     pub config_file: Option<PathBuf>,
+    /// The digest of that file as it was read.
+    pub config_digest: Option<String>,
     /// Warnings about the configuration.
     pub warnings: Vec<Diagnostic>,
     pub store_url: String,
@@ -81,7 +84,7 @@ impl Project {
             }
             (found, _) => found?,
         };
-        let ReadConfig { config, alone, file, warnings } = load_config(options, &repo.toplevel)?;
+        let ReadConfig { config, alone, file, digest, warnings } = load_config(options, &repo.toplevel)?;
         let store_url = store_url(options, &config, &repo);
         let mut project = Self {
             repo,
@@ -90,6 +93,7 @@ impl Project {
             config_is_named: options.config.is_some(),
             trust_given: options.trust,
             config_file: file,
+            config_digest: digest,
             warnings,
             store_url,
         };
@@ -117,6 +121,13 @@ impl Project {
             Ok(_) => Self::open(&ProjectOptions { project: Some(dir), ..options.clone() }),
             Err(_) => opened,
         }
+    }
+
+    /// The configuration file, to compare it with the one at the hub's target.
+    pub fn settings_file(&self) -> SettingsFile {
+        let file = self.config_file.as_deref().filter(|file| file.parent() == Some(&self.repo.toplevel));
+        let name = file.and_then(|file| file.file_name()?.to_str()).unwrap_or(CONFIG_FILE);
+        SettingsFile { name: name.to_owned(), digest: self.config_digest.clone() }
     }
 
     /// Warnings about the configuration that were not shown before.
@@ -304,6 +315,8 @@ pub struct ReadConfig {
     /// The file alone.
     pub alone: Config,
     pub file: Option<PathBuf>,
+    /// The digest of the file as it was read.
+    pub digest: Option<String>,
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -315,10 +328,12 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
             [CONFIG_FILE, ROOKERY_FILE].map(|name| root.join(name)).into_iter().find(|file| file.exists())
         }
     };
+    let mut digest = None;
     let (mut config, mut diagnostics) = match &file {
         None => (Config::default(), Vec::new()),
         Some(path) => {
             let text = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+            digest = Some(SettingsFile::digest(&text));
             let shown = shown(path);
             let text = String::from_utf8(text).map_err(|error| {
                 Refusal::usage(format!("{shown} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
@@ -342,7 +357,7 @@ pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, 
     if has_errors(&diagnostics) {
         Err(Refusal::diagnosed(diagnostics))
     } else {
-        Ok(ReadConfig { config, alone, file, warnings: diagnostics })
+        Ok(ReadConfig { config, alone, file, digest, warnings: diagnostics })
     }
 }
 

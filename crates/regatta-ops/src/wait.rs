@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use regatta_core::attempt::{Attempt, Place};
 use regatta_core::config::AgentKind;
 use regatta_core::id::TaskId;
 use regatta_core::plain::clean_line;
@@ -12,11 +13,14 @@ use regatta_core::state::{StateName, TaskState};
 use regatta_engine::agents::{self, AgentEvent, Decoder};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
+use regatta_engine::remote::{Mirror, NotServed};
+use regatta_engine::session;
 use regatta_store::{Store, TaskRecord};
 use tokio::task::JoinSet;
 
 use crate::changes::StoreChanges;
 use crate::documents::WatchDocument;
+use crate::elsewhere::{Kept, not_served};
 use crate::look::events::started_pid;
 use crate::operator::{Operator, Selection};
 use crate::project::Project;
@@ -164,7 +168,7 @@ pub enum Lines {
 /// Watches tasks until they end.
 pub struct TaskWatch {
     store: Arc<dyn Store>,
-    logs: PathBuf,
+    state_dir: PathBuf,
     kinds: BTreeMap<String, AgentKind>,
     redactor: Redactor,
     granularity: Granularity,
@@ -174,10 +178,44 @@ pub struct TaskWatch {
 
 /// The log of a running attempt.
 struct Feed {
-    tail: Tail,
+    /// The copy of the log, if another machine has it.
+    mirror: Option<Mirror>,
+    /// `None` while there is no log yet.
+    tail: Option<Tail>,
+    path: PathBuf,
     decoder: Box<dyn Decoder>,
     attempt: u32,
 }
+
+impl Feed {
+    /// Opens the log if it has appeared.
+    fn look(&mut self) -> Result<(), Refusal> {
+        if self.tail.is_none() {
+            self.tail = match Tail::open(&self.path, 0) {
+                Ok(tail) => Some(tail),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(error) => return Err(Refusal::io("reading", &self.path, &error)),
+            };
+        }
+        Ok(())
+    }
+
+    /// More lines of the log; if it is a copy that does not exist yet, none after a while.
+    async fn next_lines(&mut self) -> std::io::Result<Vec<Line>> {
+        match (&mut self.tail, &self.mirror) {
+            (Some(tail), _) => tail.next_lines().await,
+            // The first output of another machine is no change of the store.
+            (None, Some(_)) => {
+                tokio::time::sleep(LOOK).await;
+                Ok(Vec::new())
+            }
+            (None, None) => std::future::pending().await,
+        }
+    }
+}
+
+/// How often to look for a log that another machine has just begun.
+const LOOK: Duration = Duration::from_millis(500);
 
 impl TaskWatch {
     /// For the tasks of a project.
@@ -191,7 +229,7 @@ impl TaskWatch {
         let agents = project.config.agents.iter();
         Self {
             store,
-            logs: project.repo.state_dir.join("logs"),
+            state_dir: project.repo.state_dir.clone(),
             kinds: agents.map(|(name, agent)| (name.clone(), agent.kind)).collect(),
             redactor: redactor(&project.config),
             granularity,
@@ -225,17 +263,28 @@ impl TaskWatch {
         let again = has_agent(&task.state) || self.lines == Lines::Raw;
         let mut told = if again { task.attempts.saturating_sub(1) } else { task.attempts };
         let mut feed: Option<Feed> = None;
+        // Of an attempt that its machine does not send, only the end is reported.
+        let mut unseen = 0;
         loop {
             task = self.store.task(&task.spec.id).await?;
             while told < task.attempts && self.granularity > Granularity::Exit {
-                if feed.is_none() {
-                    feed = self.open(&task, told + 1).await?;
+                let n = told + 1;
+                if feed.is_none() && unseen != n {
+                    match self.open(&task, n).await? {
+                        Opened::Feed(opened) => feed = Some(opened),
+                        Opened::NotYet => {}
+                        Opened::Unseen(why) => {
+                            unseen = n;
+                            let id = task.spec.id.clone();
+                            (self.listener)(WatchDocument::Unseen { task: id, attempt: n, why });
+                        }
+                    }
                 }
-                if task.attempts == told + 1 && has_agent(&task.state) {
+                if task.attempts == n && has_agent(&task.state) {
                     break;
                 }
-                if let Some(mut whole) = feed.take() {
-                    self.drain(&task.spec.id, &mut whole)?;
+                if let Some(whole) = feed.take() {
+                    self.drain(&task.spec.id, whole).await?;
                 }
                 told += 1;
             }
@@ -246,7 +295,10 @@ impl TaskWatch {
                 tokio::select! {
                     lines = next_lines(feed.as_mut()) => {
                         let lines = lines.map_err(unreadable)?;
-                        feed.iter_mut().for_each(|feed| self.tell(&task.spec.id, feed, &lines));
+                        if let Some(feed) = &mut feed {
+                            self.tell(&task.spec.id, feed, &lines);
+                            feed.look()?;
+                        }
                     }
                     more = changes.next() => {
                         more?;
@@ -258,28 +310,64 @@ impl TaskWatch {
     }
 
     /// The attempt's log, if there is one yet.
-    async fn open(&self, task: &TaskRecord, n: u32) -> Result<Option<Feed>, Refusal> {
-        let attempts = self.store.attempts(&task.spec.id).await?;
-        let Some(attempt) = attempts.into_iter().find(|attempt| attempt.n == n) else { return Ok(None) };
-        let usual = || self.logs.join(task.spec.id.as_str()).join(format!("{n}.jsonl"));
-        let path = attempt.log.unwrap_or_else(usual);
+    async fn open(&self, task: &TaskRecord, n: u32) -> Result<Opened, Refusal> {
+        let id = &task.spec.id;
+        let attempts = self.store.attempts(id).await?;
+        let Some(attempt) = attempts.into_iter().find(|attempt| attempt.n == n) else {
+            return Ok(Opened::NotYet);
+        };
         // The output of an agent that is no longer configured is read as plain text.
         let kind = self.kinds.get(&attempt.agent).copied().unwrap_or(AgentKind::Command);
-        match Tail::open(&path, 0) {
-            Ok(tail) => Ok(Some(Feed { tail, decoder: agents::decoder(kind), attempt: n })),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Refusal::io("reading", &path, &error)),
+        let decoder = agents::decoder(kind);
+        let is_elsewhere = |place: &&Place| session::place().is_none_or(|here| here.id != place.id);
+        if let Some(place) = attempt.place.as_ref().filter(is_elsewhere) {
+            return Ok(match self.mirror(id, n, place).await {
+                Ok(mirror) => {
+                    let path = mirror.path().to_owned();
+                    let mut feed = Feed { mirror: Some(mirror), tail: None, path, decoder, attempt: n };
+                    feed.look()?;
+                    Opened::Feed(feed)
+                }
+                Err(error) => Opened::Unseen(self.unseen(id, &attempt, place, &error).await),
+            });
         }
+        let usual = || self.state_dir.join("logs").join(id.as_str()).join(format!("{n}.jsonl"));
+        let path = attempt.log.unwrap_or_else(usual);
+        let mut feed = Feed { mirror: None, tail: None, path, decoder, attempt: n };
+        feed.look()?;
+        Ok(if feed.tail.is_some() { Opened::Feed(feed) } else { Opened::NotYet })
     }
 
-    fn drain(&self, id: &TaskId, feed: &mut Feed) -> Result<(), Refusal> {
-        loop {
-            let lines = feed.tail.drain().map_err(unreadable)?;
-            if lines.is_empty() {
-                return Ok(());
-            }
-            self.tell(id, feed, &lines);
+    /// A growing copy of a log that another machine has.
+    async fn mirror(&self, task: &TaskId, n: u32, place: &Place) -> Result<Mirror, NotServed> {
+        let mut mirror = Mirror::start(&self.store, place, task, n, &self.state_dir).await?;
+        mirror.begin().await?;
+        Ok(mirror)
+    }
+
+    /// Why what an agent says and does on another machine is not seen.
+    async fn unseen(&self, task: &TaskId, attempt: &Attempt, place: &Place, error: &NotServed) -> String {
+        let (store, whose) = (self.store.as_ref(), (task, attempt.n));
+        not_served(store, Kept::Log, whose, place, Some(attempt), error).await.message
+    }
+
+    /// Reports the rest of a log whose attempt has ended.
+    async fn drain(&self, id: &TaskId, mut feed: Feed) -> Result<(), Refusal> {
+        if let Some(mirror) = &mut feed.mirror
+            && let Err(error) = mirror.finish().await
+        {
+            let why = format!("the rest of the log of attempt {} of {id} is missing: {error}", feed.attempt);
+            (self.listener)(WatchDocument::Unseen { task: id.clone(), attempt: feed.attempt, why });
         }
+        feed.look()?;
+        while let Some(tail) = &mut feed.tail {
+            let lines = tail.drain().map_err(unreadable)?;
+            if lines.is_empty() {
+                break;
+            }
+            self.tell(id, &mut feed, &lines);
+        }
+        Ok(())
     }
 
     fn tell(&self, id: &TaskId, feed: &mut Feed, lines: &[Line]) {
@@ -323,10 +411,19 @@ impl TaskWatch {
     }
 }
 
+/// What there is of an attempt's log.
+enum Opened {
+    Feed(Feed),
+    /// Nothing yet.
+    NotYet,
+    /// Another machine has it and does not send it: why.
+    Unseen(String),
+}
+
 /// More lines of the log; never returns without a log.
 async fn next_lines(feed: Option<&mut Feed>) -> std::io::Result<Vec<Line>> {
     match feed {
-        Some(feed) => feed.tail.next_lines().await,
+        Some(feed) => feed.next_lines().await,
         None => std::future::pending().await,
     }
 }

@@ -31,6 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         lease_ms: None,
         node_id: None,
         program: None,
+        rest: Default::default(),
     };
     store.open_session(&session, &node, Timestamp::from_millis(0)).await?;
     let mut at = 0;

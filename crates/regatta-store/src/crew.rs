@@ -135,6 +135,7 @@ impl NodeInfo {
             lease_ms: None,
             node_id: None,
             program: Some(crate::program::program()),
+            rest: Default::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use regatta_core::oid::Oid;
 use regatta_core::part::Part;
 use regatta_core::profiles::{AccountStanding, Cooling};
 use regatta_core::prompt::Prompt;
+use regatta_core::rest::Rest;
 use regatta_core::sandbox::Level;
 use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
@@ -101,6 +102,9 @@ pub struct NodeInfo {
     /// The number of its program ([`program`](crate::program)); unknown in sessions of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<u32>,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 /// A [`NodeInfo`] as a store may have it: sessions of older versions do not say their kind.
@@ -118,6 +122,8 @@ struct StoredNode {
     lease_ms: Option<u64>,
     node_id: Option<String>,
     program: Option<u32>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 impl From<StoredNode> for NodeInfo {
@@ -135,9 +141,24 @@ impl From<StoredNode> for NodeInfo {
             lease_ms,
             node_id,
             program,
+            rest,
         } = stored;
         let kind = kind.unwrap_or_else(|| SessionKind::of_text(&what));
-        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns, place, lease_ms, node_id, program }
+        Self {
+            node,
+            kind,
+            what,
+            boot_id,
+            pid,
+            starttime,
+            machine,
+            pid_ns,
+            place,
+            lease_ms,
+            node_id,
+            program,
+            rest,
+        }
     }
 }
 

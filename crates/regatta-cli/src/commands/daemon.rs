@@ -159,8 +159,26 @@ async fn serve_here(
     Ok(Exit::Ok)
 }
 
+/// Reads the settings again, and makes the daemon use them if the user trusts what they run.
+async fn reload(reloads: &Reloads, notices: &Notices, orders: &mpsc::UnboundedSender<Order>) {
+    notify_systemd("RELOADING=1");
+    match reloads.order().await {
+        Ok(order) => {
+            notices.say("settings reloaded");
+            let _ = orders.send(order);
+        }
+        Err(error) => {
+            notices.say(format!("settings not reloaded, the old ones stay in effect: {}", error.message));
+            for diagnostic in error.diagnostics {
+                notices.say(diagnostic.to_string());
+            }
+        }
+    }
+    notify_systemd("READY=1");
+}
+
 /// SIGTERM and SIGINT stop the daemon in the way that `stop` left a note of; a second signal stops the agents too.
-/// SIGHUP reads the settings again.
+/// SIGHUP reads the settings again, and so does a landing that changes them.
 fn obey_signals(
     reloads: Reloads,
     notices: Notices,
@@ -175,26 +193,20 @@ fn obey_signals(
         (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
     tokio::spawn(async move {
         let mut asked = 0;
+        let mut at_hub = reloads.at_hub();
         loop {
             tokio::select! {
                 _ = int.recv() => asked += 1,
                 _ = term.recv() => asked += 1,
                 _ = hup.recv() => {
-                    notify_systemd("RELOADING=1");
-                    match reloads.order().await {
-                        Ok(order) => {
-                            notices.say("settings reloaded");
-                            let _ = orders.send(order);
-                        }
-                        Err(error) => {
-                            let text = format!("settings not reloaded, the old ones stay in effect: {}", error.message);
-                            notices.say(text);
-                            for diagnostic in error.diagnostics {
-                                notices.say(diagnostic.to_string());
-                            }
-                        }
+                    reload(&reloads, &notices, &orders).await;
+                    continue;
+                }
+                // A landing has changed them, and the checkout has followed.
+                () = at_hub.changed() => {
+                    if reloads.has_other_file() {
+                        reload(&reloads, &notices, &orders).await;
                     }
-                    notify_systemd("READY=1");
                     continue;
                 }
             }

@@ -17,8 +17,8 @@ use crate::ui::Ui;
 /// Wait until tasks have ended, or are blocked and need a person.
 ///
 /// Prints one line at a time: WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME and what it does, LOG
-/// task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no agent
-/// runs. A task that continues with a follow-up (`regatta send`) has not ended. It exits with 0 if all tasks are done
+/// task=ID: text, UNSEEN task=ID reason=WHY if another machine does not send what its agent does, EXITED task=ID
+/// state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no agent runs. A task that continues with a follow-up (`regatta send`) has not ended. It exits with 0 if all tasks are done
 /// or landed, with 1 if one is not, and with 5 if the time ran out. --all is every task that has not ended.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -96,6 +96,7 @@ fn line(document: &WatchDocument, named: &str) -> String {
             format!("TOOL task={task} tool={name} {summary}").trim_end().to_owned()
         }
         WatchDocument::Log { task, text, .. } => format!("LOG task={task}: {text}"),
+        WatchDocument::Unseen { task, why, .. } => format!("UNSEEN task={task} reason={why}"),
         WatchDocument::Exited { task, state, .. } => format!("EXITED task={task} state={state}"),
         WatchDocument::Timeout { tasks } => {
             tasks.iter().map(|id| format!("TIMEOUT task={id}")).collect::<Vec<_>>().join("\n")

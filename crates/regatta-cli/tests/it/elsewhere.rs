@@ -463,3 +463,40 @@ fn the_output_of_a_gate_names_the_node_that_has_it() {
     insta::assert_snapshot!(regatta_testkit::shown::shown(text(&status["reason"])), @"tests: the gate `test ! -e bad.txt || { echo broken; exit 1; }` ended with exit 1 on HASH (full output: big-1:.regatta/gates/HASH): broken");
     stop(daemon);
 }
+
+#[test]
+fn a_wait_reports_what_an_agent_on_another_machine_says() {
+    let pair = Pair::new("wait");
+    let daemon = pair.one.daemon();
+    let barrier = pair.at_work("long", "echo hello from there");
+    let mut wait = pair.two.begin(["wait", "long", "--granularity", "all"]);
+    wait.until(|line| line == "LOG task=long: hello from there");
+    barrier.open();
+    let (lines, code) = wait.rest();
+    assert_eq!(
+        (lines.last().map(String::as_str), code),
+        (Some("EXITED task=long state=done"), 0),
+        "{lines:?}"
+    );
+    assert!(
+        !pair.two.root().join(".regatta/elsewhere").read_dir().is_ok_and(|mut left| left.next().is_some())
+    );
+    stop(daemon);
+}
+
+#[test]
+fn a_wait_for_an_agent_that_its_machine_does_not_show_still_reports_the_end() {
+    let mut pair = Pair::new("unseen");
+    pair.two.env("REGATTA_TEST_PATIENCE_MS", "300");
+    let daemon = pair.one.daemon();
+    let barrier = pair.at_work("long", "echo hello");
+    // The engine there is stopped, so nobody answers; its agent works on.
+    daemon.signal("STOP");
+    let mut wait = pair.two.begin(["wait", "long", "--granularity", "tool"]);
+    wait.until(|line| line.starts_with("UNSEEN task=long reason=the log of attempt 1 of long is on big-1: "));
+    daemon.signal("CONT");
+    barrier.open();
+    let (lines, code) = wait.rest();
+    assert_eq!((lines, code), (vec!["EXITED task=long state=done".to_owned()], 0));
+    stop(daemon);
+}

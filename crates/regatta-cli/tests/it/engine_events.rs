@@ -111,6 +111,25 @@ fn a_daemon_at_rest_only_shows_that_it_is_alive() {
     daemon.wait().exited(0);
 }
 
+#[test]
+fn a_task_behind_ten_thousand_that_this_machine_cannot_serve_is_found_with_few_calls() {
+    let mut world = landing();
+    let record = world.outside("calls");
+    world.env("REGATTA_TEST_CALLS", &record);
+    let unserved: Vec<String> =
+        (0..10_000).map(|n| task(&format!("g{n}"), "requires: [gpu]", "true")).collect();
+    world.enqueue(&world.plan(&format!("{}{}", unserved.concat(), task("mine", "", "echo a >a.txt"))));
+    let daemon = world.daemon();
+    world.wait_state("mine", "landed");
+    let calls = calls(&record, daemon.pid());
+    let before: Vec<&String> = calls.iter().take_while(|name| *name != "claim").collect();
+    let looks = before.iter().filter(|name| **name == "ready").count();
+    assert!(looks <= 8, "{looks} of {before:?}");
+    assert!(before.len() <= 150, "{before:?}");
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
+
 /// A world whose store can be taken away by making a file, and engines that miss it soon.
 fn with_a_store_that_leaves() -> (World, std::path::PathBuf) {
     let mut world = landing();

@@ -44,6 +44,7 @@ mod msg;
 mod new;
 mod node_life;
 mod node_orders;
+mod node_settings;
 mod nodes;
 mod notify;
 mod orchestrator;

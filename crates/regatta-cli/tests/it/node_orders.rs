@@ -101,7 +101,7 @@ fn a_node_says_what_it_is() {
     let daemon = up(&world, "big-1");
     let listed = world.regatta(["node", "list"]).exited(0).stdout;
     insta::assert_snapshot!(plain(&listed), @r"
-    NODE STATE SLOTS RUNNING ROLES LABELS AGENTS VERSION CLOCK LAST BEAT
+    NODE STATE SLOTS RUNNING ROLES LABELS AGENTS VERSION SETTINGS CLOCK LAST BEAT
     big-1 up 3 0 - gpu,ssd AGENTS VERSION
     ");
     let id = std::fs::read_to_string(world.outside("state/regatta/node")).unwrap();

@@ -49,12 +49,37 @@ pub static NODE_KEYS: &[Key] = &[
         "How long this machine leaves a retry or a follow-up to the machine that has its lane and its conversation, while that one has room; `none` for not at all.",
     ),
     Key::new(
+        "strict",
+        Kind::Bool,
+        "false",
+        "Whether this machine claims nothing while its settings differ from `regatta.yaml` at the hub's target, or while those are not known. It matters only with a hub.",
+    ),
+    Key::new(
+        "accept",
+        Kind::Section(ACCEPT_KEYS),
+        "no limits",
+        "What this machine serves, where machines share the store: lists of `projects` (by their names in `projects`; engines start in no other clone), `agents` (tasks of other agents are left to other machines) and `queues` (that its daemon takes tasks from). What has no list is not limited.",
+    )
+    .example("{ projects: [shop], agents: [claude] }"),
+    Key::new(
         "projects",
         Kind::Named(PROJECT_KEYS),
         "none",
         "Clones on this machine, by the name of their project. `regatta node join` adds them.",
     )
     .example("{ shop: { path: /srv/shop, store: \"postgres://regatta_node@db/regatta?project=shop\" } }"),
+];
+
+/// The keys of `accept`.
+pub(super) static ACCEPT_KEYS: &[Key] = &[
+    Key::new(
+        "projects",
+        Kind::Names,
+        "all",
+        "The projects, by their names in `projects`: engines start in no other clone.",
+    ),
+    Key::new("agents", Kind::Names, "all", "The agents that tasks may start here."),
+    Key::new("queues", Kind::Names, "all", "The queues that its daemon takes tasks from."),
 ];
 
 static PROJECT_KEYS: &[Key] = &[
@@ -83,8 +108,51 @@ pub struct NodeSettings {
     pub leave: Duration,
     /// How long it leaves a retry to the machine that has the task's lane.
     pub affinity: Duration,
+    /// Whether it claims nothing while its settings differ from those at the hub.
+    pub strict: bool,
+    /// What it serves.
+    pub accept: NodeAccept,
     /// Its clones.
     pub projects: Vec<NodeProject>,
+}
+
+/// What a machine serves. `None` for everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeAccept {
+    /// The names of projects.
+    pub projects: Option<Vec<String>>,
+    /// The names of agents.
+    pub agents: Option<Vec<String>>,
+    /// The names of queues.
+    pub queues: Option<Vec<String>>,
+}
+
+impl NodeAccept {
+    /// Whether tasks may start this agent.
+    pub fn takes_agent(&self, agent: &str) -> bool {
+        names(&self.agents, agent)
+    }
+
+    /// Whether tasks are taken from this queue.
+    pub fn takes_queue(&self, queue: &str) -> bool {
+        names(&self.queues, queue)
+    }
+}
+
+fn names(list: &Option<Vec<String>>, name: &str) -> bool {
+    list.as_ref().is_none_or(|list| list.iter().any(|listed| listed == name))
+}
+
+impl NodeSettings {
+    /// Whether engines may start in the clone at `root`.
+    pub fn takes_clone(&self, root: &Path) -> bool {
+        let project = self.projects.iter().find(|project| project.path == root);
+        match (&self.accept.projects, project) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (list, Some(project)) => names(list, &project.name),
+        }
+    }
 }
 
 /// A clone on this machine.
@@ -109,6 +177,8 @@ impl Default for NodeSettings {
             lease: Duration::from_secs(60),
             leave: Duration::from_secs(15 * 60),
             affinity: Duration::from_secs(2 * 60),
+            strict: false,
+            accept: NodeAccept::default(),
             projects: Vec::new(),
         }
     }
@@ -169,6 +239,14 @@ impl NodeSettings {
         self.leave = within(fields, "leave", LEAVE, report).unwrap_or(self.leave);
         if let Some(affinity) = fields.duration("affinity") {
             self.affinity = affinity.unwrap_or_default();
+        }
+        self.strict = fields.bool("strict").unwrap_or(false);
+        if let Some(accept) = fields.section("accept") {
+            let list = |key: &str| -> Option<Vec<String>> {
+                Some(accept.texts(key)?.iter().map(|name| name.value.clone()).collect())
+            };
+            let (projects, agents, queues) = (list("projects"), list("agents"), list("queues"));
+            self.accept = NodeAccept { projects, agents, queues };
         }
         let projects = match fields.field("projects").map(|field| &field.value) {
             Some(Value::Named(projects)) => projects.as_slice(),
@@ -234,6 +312,16 @@ mod tests {
         node.yaml:6:8: error: `lease` must be between 15s and 30m
         node.yaml:7:8: error: `leave` must be between 15s and 1d
         "#);
+        let text = "strict: true\naccept: { projects: [shop], agents: [claude, codex] }\nprojects: { shop: { path: /srv/shop } }\n";
+        let (settings, found) = parse_node("node.yaml", text);
+        assert_eq!(found, []);
+        assert!(settings.strict);
+        assert!(settings.accept.takes_agent("codex") && !settings.accept.takes_agent("sh"));
+        assert!(settings.accept.takes_queue("main"));
+        assert!(
+            settings.takes_clone(Path::new("/srv/shop")) && !settings.takes_clone(Path::new("/srv/other"))
+        );
+        assert!(NodeSettings::default().takes_clone(Path::new("/srv/other")));
         let (settings, found) = parse_node("node.yaml", "lease: 20s\nleave: 1h\naffinity: none\n");
         assert_eq!(found, []);
         let seconds = [settings.lease, settings.leave, settings.affinity].map(|span| span.as_secs());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::requirement::{Amount, Fact, Requirement};
 use crate::id::TaskId;
+use crate::rest::Rest;
 use crate::spec::TaskSpec;
 use crate::time::Timestamp;
 
@@ -38,6 +39,9 @@ pub struct NodeRecord {
     pub slots: u32,
     /// The version of its Regatta.
     pub version: String,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 /// What an operator wants of a node. It stays in force until it is changed.
@@ -59,6 +63,9 @@ pub struct NodeOrder {
     pub n: u64,
     /// The number of the order that set the duty; zero in orders of older versions.
     pub duty_n: u64,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 impl NodeOrder {
@@ -136,6 +143,25 @@ pub struct EngineStatus {
     pub at: Option<Timestamp>,
     /// How far that clock was ahead of the store's server, in milliseconds; negative if it was behind.
     pub clock_ms: Option<i64>,
+    /// The project's settings here and at the hub; unknown without a hub, and until it has answered.
+    pub settings: Option<SettingsSeen>,
+}
+
+/// The project's settings, by the digests of their files; `None` where there is no file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SettingsSeen {
+    /// What the engine goes by.
+    pub in_force: Option<String>,
+    /// What is on the target at the hub.
+    pub at_hub: Option<String>,
+}
+
+impl SettingsSeen {
+    /// Whether both are the same.
+    pub fn are_same(&self) -> bool {
+        self.in_force == self.at_hub
+    }
 }
 
 impl EngineStatus {

@@ -211,6 +211,7 @@ fn task(
             source: place.line(fields.pos),
             wanted: Default::default(),
             part: None,
+            rest: Default::default(),
         }
     });
     let (path, line) = (fields.path.clone(), place.line(fields.pos));

@@ -213,6 +213,7 @@ fn complete(
             source: place.line(fields.pos),
             wanted: Default::default(),
             part,
+            rest: Default::default(),
         }),
         _ => None,
     };

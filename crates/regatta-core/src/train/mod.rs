@@ -15,6 +15,7 @@ use crate::attempt::Attempt;
 use crate::commit_message::commit_message;
 use crate::id::TaskId;
 use crate::oid::Oid;
+use crate::rest::Rest;
 use crate::spec::TaskSpec;
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
@@ -118,6 +119,9 @@ pub struct LandRequest {
     /// Who accepted it although its verdict was not good, for the commit's trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_by: Option<String>,
+    /// What only a newer version knows of it.
+    #[serde(flatten)]
+    pub rest: Rest,
 }
 
 impl LandRequest {
@@ -139,6 +143,7 @@ impl LandRequest {
             verdict: made.verdict,
             checked: !spec.checks.is_empty(),
             accepted_by: None,
+            rest: Rest::default(),
         }
     }
 }

@@ -10,6 +10,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::config::{AgentKind, Config, Sink};
 use regatta_core::failure::Backoff;
 use regatta_core::repos::Graph;
+use sha2::{Digest, Sha256};
 
 use super::yards::OtherRepository;
 use crate::agents::{self, AgentProfile};
@@ -58,6 +59,27 @@ pub struct SettingsInput {
     pub others: Vec<OtherRepository>,
     /// Which repository builds on which.
     pub graph: Graph,
+    /// The configuration file.
+    pub file: SettingsFile,
+}
+
+/// A configuration file, as far as it is compared with the one at the hub's target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// Its name at the root of the repository.
+    pub name: String,
+    /// The digest of what it says; `None` if there is none.
+    pub digest: Option<String>,
+}
+
+impl SettingsFile {
+    /// The digest of a text, whatever ends its lines: a short one, for people to compare.
+    pub fn digest(text: &[u8]) -> String {
+        let text: Vec<u8> = text.iter().copied().filter(|byte| *byte != b'\r').collect();
+        let mut digest = regatta_core::hex::hex(&Sha256::digest(&text));
+        digest.truncate(12);
+        digest
+    }
 }
 
 /// The settings in force.
@@ -66,6 +88,8 @@ pub struct Settings {
     pub config: Config,
     /// The options of the command line.
     pub options: RunOptions,
+    /// The file that the configuration came from.
+    pub file: SettingsFile,
     /// What agents, checks and hooks inherit.
     pub environment: Environment,
     /// The agents that can be named.
@@ -86,6 +110,7 @@ impl Settings {
         config: Config,
         options: RunOptions,
         inherited: Vec<(OsString, OsString)>,
+        file: SettingsFile,
         bin: &Path,
     ) -> Self {
         let environment = Environment::passed_on(inherited, bin);
@@ -98,6 +123,7 @@ impl Settings {
         Self {
             config,
             options,
+            file,
             environment,
             agents,
             profiles,

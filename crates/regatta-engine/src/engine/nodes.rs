@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::node::{
-    EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, Requirement, listed, requirements,
+    EngineStatus, MOST_HELD, NodeDuty, NodeOrder, NodeRecord, NodeState, Requirement, SettingsSeen, listed,
+    requirements,
 };
 use regatta_core::spec::TaskSpec;
 use regatta_core::time::Timestamp;
@@ -19,8 +20,8 @@ use super::timers::{LONGEST_SLEEP, TICK};
 use super::{Duty, End, Engine, EngineError};
 use crate::clock;
 use crate::context::Context;
-use crate::fleet::Registry;
 use crate::fleet::nodes::{self, Node, NodeEngine, with_engines};
+use crate::fleet::{AtHub, Registry};
 use crate::persist::until_answered;
 use crate::session;
 use crate::travel;
@@ -35,6 +36,8 @@ const MOST_REPORTS: usize = 32;
 pub(super) struct Nodes {
     order: watch::Receiver<NodeOrder>,
     registry: watch::Receiver<Registry>,
+    /// The settings at the hub's target.
+    at_hub: watch::Receiver<Option<AtHub>>,
     /// The number of the order that set the duty in force.
     duty_n: u64,
     /// When the drain in force stops what still runs.
@@ -111,6 +114,7 @@ impl Nodes {
         Self {
             order: fleet.order.subscribe(),
             registry: fleet.registry.subscribe(),
+            at_hub: fleet.at_hub.subscribe(),
             duty_n: 0,
             stops_at: None,
             has_stopped: false,
@@ -140,6 +144,7 @@ impl Nodes {
         tokio::select! {
             Ok(()) = self.order.changed() => {}
             Ok(()) = self.registry.changed() => {}
+            Ok(()) = self.at_hub.changed() => {}
             else => std::future::pending().await,
         }
     }
@@ -244,10 +249,35 @@ impl Engine {
         Ok(())
     }
 
+    /// The settings in force and those at the hub, as far as they are known.
+    fn settings_seen(&self) -> Option<SettingsSeen> {
+        let at_hub = self.nodes.at_hub.borrow().clone()?.digest;
+        let in_force = self.ctx.settings.file.digest.clone();
+        self.ctx.repository.hub.is_some().then_some(SettingsSeen { in_force, at_hub })
+    }
+
+    /// Why the `node.yaml` of this node keeps it from claiming anything, if so.
+    fn idle_by_settings(&self) -> Option<String> {
+        let node = &self.ctx.settings.config.node;
+        if self.duty == Duty::Queue && !node.accept.takes_queue(&self.queue) {
+            return Some(format!("`accept.queues` in this node's node.yaml does not name {}", self.queue));
+        }
+        if !node.strict || self.ctx.repository.hub.is_none() {
+            return None;
+        }
+        let file = &self.ctx.settings.file.name;
+        match self.settings_seen() {
+            Some(seen) if seen.are_same() => None,
+            Some(_) => Some(format!("this node is strict, and its settings differ from {file} at the hub")),
+            None => Some(format!("this node is strict, and {file} at the hub is not known yet")),
+        }
+    }
+
     /// Why this node claims nothing, if so.
     pub(super) fn idle_by_order(&self) -> Option<String> {
         let order = self.nodes.order();
         match order.duty {
+            NodeDuty::Work if self.ctx.services.store.is_shared() => self.idle_by_settings(),
             NodeDuty::Work => None,
             NodeDuty::Cordon => Some(format!("this node is cordoned by {}", order.by)),
             NodeDuty::Drain | NodeDuty::Kill => Some(format!("this node is drained by {}", order.by)),
@@ -278,6 +308,7 @@ impl Engine {
             held: held.map(|(task, why)| (task.clone(), why.clone())).collect(),
             at: None,
             clock_ms: None,
+            settings: self.settings_seen(),
         };
         fleet.status.send_if_modified(|known| {
             let is_new = *known != status;

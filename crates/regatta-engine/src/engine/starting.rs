@@ -13,7 +13,7 @@ use regatta_core::radar::{conflicts, yielding};
 use regatta_core::spec::TaskSpec;
 use regatta_store::{Claim, ClaimLimits, ClaimRequest, Held, Ready, ReadyKey, RequestId, StoreError};
 
-use super::{Duty, Engine, EngineError, PAGE};
+use super::{Duty, Engine, EngineError, LONGEST_PAGE, PAGE};
 use crate::machine::Reading;
 use crate::meter::Allowance;
 use crate::notice::Notice;
@@ -37,14 +37,17 @@ impl Engine {
         self.begin_with_nodes();
         let idle = self.idle_by_order();
         let mut others = None;
+        // The first page is usually enough. Tasks that cannot start, however many, cost few calls.
+        let mut size = PAGE;
         loop {
             let mut page =
-                until_answered(|| self.ctx.services.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
+                until_answered(|| self.ctx.services.store.ready(&self.queue, after.as_ref(), size)).await?;
             if let Some(why) = &idle {
                 held.extend(page.iter().map(|ready| (ready.spec.id.clone(), why.clone())));
                 break;
             }
-            let next = page.last().filter(|_| page.len() == PAGE).map(|last| last.key.clone());
+            let next = page.last().filter(|_| page.len() == size).map(|last| last.key.clone());
+            size = (size * 4).min(LONGEST_PAGE);
             let elsewhere = self.for_other_nodes(&page, &mut others).await?;
             page.retain(|ready| !elsewhere.contains_key(&ready.spec.id));
             held.extend(elsewhere);

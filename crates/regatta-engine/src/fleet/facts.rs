@@ -22,7 +22,8 @@ const LONGEST_VERSION: usize = 64;
 /// are found.
 pub fn here(config: &Config, root: &Path) -> NodeRecord {
     let found = |program: Option<&str>| program.is_none_or(|program| find_program(program, root).is_some());
-    let agents = config.agents.iter().filter(|(_, agent)| found(agent.program()));
+    let agents = config.agents.iter().filter(|(name, _)| config.node.accept.takes_agent(name));
+    let agents = agents.filter(|(_, agent)| found(agent.program()));
     NodeRecord {
         id: node::id().unwrap_or_default(),
         name: node::wanted_name(),
@@ -36,6 +37,7 @@ pub fn here(config: &Config, root: &Path) -> NodeRecord {
         profiles: config.profiles.iter().map(|profile| profile.name.clone()).collect(),
         slots: config.max_workers,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        rest: Default::default(),
     }
 }
 

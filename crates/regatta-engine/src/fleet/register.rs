@@ -33,6 +33,12 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
         let file = node::id_file().map_or_else(|| "its file".to_owned(), |path| path.display().to_string());
         return Err(EngineError::NoNode(format!("this machine has no node id: {file} cannot be written")));
     }
+    if !ctx.settings.config.node.takes_clone(&ctx.repository.repo.root) {
+        return Err(EngineError::NoNode(format!(
+            "`accept.projects` in node.yaml does not name the project of {}",
+            ctx.repository.repo.root.display()
+        )));
+    }
     let store = ctx.services.store.as_ref();
     refuse_copy(ctx, &own).await?;
     let registry = read(store).await?;
@@ -44,8 +50,10 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
         )));
     }
     // Before the name: a name whose node has no record is free for others.
-    let before = registry.nodes.get(&own.id).map(|before| before.name.clone());
-    put(store, &NodeRecord { name: before.unwrap_or_else(|| own.name.clone()), ..own.clone() }).await?;
+    let before = registry.nodes.get(&own.id);
+    own.rest = before.map(|before| before.rest.clone()).unwrap_or_default();
+    let name = before.map_or_else(|| own.name.clone(), |before| before.name.clone());
+    put(store, &NodeRecord { name, ..own.clone() }).await?;
     own.name = take_name(ctx, &own, &registry).await?;
     node::is_called(&own.name);
     put(store, &own).await?;

@@ -12,8 +12,9 @@ use regatta_core::time::counted;
 use super::moving::waiting_for;
 use super::publish::{PublishRequest, Published, in_the_way, publish};
 use super::unfinished;
-use crate::context::Context;
+use crate::context::{Context, SettingsFile};
 use crate::failpoint;
+use crate::fleet::AtHub;
 use crate::git::{GitError, Oid, Repo, Work};
 use crate::hub::names;
 
@@ -42,6 +43,7 @@ pub struct Behind {
 
 /// Brings the user's branch and its checkouts to the commit that the hub has, and reports what is in the way.
 pub(crate) async fn bring_along(ctx: &Arc<Context>, tip: Oid) {
+    let at = tip.clone();
     let followed = ctx.blocking(move |ctx| {
         let (repo, target) = (&ctx.repository.repo, &ctx.repository.target);
         if let Some(hub) = &ctx.repository.hub {
@@ -61,11 +63,43 @@ pub(crate) async fn bring_along(ctx: &Arc<Context>, tip: Oid) {
         Ok(Followed::Behind { why }) => Some(why),
         Err(error) => Some(format!("could not {}", with_causes(&error))),
     };
+    // After the checkout has followed: whoever reads the file again finds it.
+    learn_settings(ctx, at).await;
     if ctx.memory.train.set_behind(behind.clone()) {
         match behind {
             Some(why) => ctx.say(format!("{target} is behind the hub: {why}")),
             None => ctx.say(format!("{target} follows the hub again")),
         }
+    }
+}
+
+/// The longest file of settings that is compared, in bytes.
+const LONGEST_SETTINGS: u64 = 1 << 20;
+
+/// Reads the settings that are at the hub's target. They are only compared with those in force: what may run here is
+/// decided here.
+async fn learn_settings(ctx: &Arc<Context>, tip: Oid) {
+    let known = ctx.memory.fleet.at_hub.borrow().clone();
+    let read = ctx.blocking(move |ctx| {
+        let (work, name) = (&ctx.repository.work, format!("{tip}:{}", ctx.settings.file.name));
+        let found =
+            work.bare().args(["rev-parse", "--verify", "--quiet", "--end-of-options"]).arg(&name).run()?;
+        let text = String::from_utf8_lossy(&found.stdout);
+        let file = Oid::parse(text.trim()).ok().filter(|_| found.code == Some(0));
+        if let Some(known) = known.filter(|known| known.file == file) {
+            return Ok(known);
+        }
+        let Some(blob) = &file else { return Ok(AtHub { file, digest: None }) };
+        let size = work.bare().args(["cat-file", "-s"]).arg(blob).text()?;
+        if size.trim().parse::<u64>().is_ok_and(|size| size > LONGEST_SETTINGS) {
+            return Ok(AtHub { file, digest: Some("too long".to_owned()) });
+        }
+        let text = work.bare().args(["cat-file", "blob"]).arg(blob).bytes()?;
+        Ok(AtHub { file, digest: Some(SettingsFile::digest(&text)) })
+    });
+    // What cannot be read now is read with the next landing.
+    if let Ok(now) = read.await {
+        ctx.memory.fleet.learn_settings(now);
     }
 }
 

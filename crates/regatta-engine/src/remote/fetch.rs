@@ -109,9 +109,11 @@ impl Mirror {
     pub async fn begin(&mut self) -> Result<(), NotServed> {
         for stream in &mut self.streams {
             let answered = stream.answered.wait_for(|answered| *answered);
-            match tokio::time::timeout(patience(), answered).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(_)) => return Err(ended(&mut stream.task).await),
+            // What was answered is not kept: it is no value for other threads.
+            let answered = tokio::time::timeout(patience(), answered).await.map(|answer| answer.is_ok());
+            match answered {
+                Ok(true) => {}
+                Ok(false) => return Err(ended(&mut stream.task).await),
                 Err(_) => return Err(NotServed::Silent),
             }
         }

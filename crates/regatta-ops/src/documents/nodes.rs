@@ -34,12 +34,25 @@ pub struct NodeDocument {
     pub roles: Vec<&'static str>,
     /// How many tasks its engines hold.
     pub running: u32,
+    /// The project's settings there and at the hub's target, by the digests of their files; unknown without a hub.
+    pub settings: Option<NodeSettingsDocument>,
     /// How many attempts can run on it at the same time.
     pub slots: u32,
     /// `up`, `cordoned`, `cordoning`, `draining`, `drained`, `stopped`, `starting`, `silent` or `down`.
     pub state: &'static str,
     /// The version of its Regatta.
     pub version: String,
+}
+
+/// The project's settings on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeSettingsDocument {
+    /// What is on the target at the hub.
+    pub at_hub: Option<String>,
+    /// What the node's engine goes by.
+    pub in_force: Option<String>,
+    /// Whether both are the same.
+    pub same: bool,
 }
 
 /// An engine of a node.

@@ -40,6 +40,13 @@ pub enum WatchDocument {
         /// One line, with secrets masked.
         text: String,
     },
+    /// What its agent says and does is on another machine, which does not send it. The wait goes on.
+    Unseen {
+        task: TaskId,
+        attempt: u32,
+        /// Where it is, and why it is not sent.
+        why: String,
+    },
     /// It has ended.
     Exited {
         task: TaskId,

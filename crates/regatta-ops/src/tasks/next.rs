@@ -174,6 +174,9 @@ fn blocked(task: &TaskRecord, reason: BlockReason, again: &str) -> String {
             "`{}` continues the work, `regatta land {id}` proposes it again; opening the pull request again does too",
             Act::Send.command(id)
         ),
+        BlockReason::Newer => "use the version of Regatta that wrote it: this one leaves it alone \
+             (`regatta node list` has the version of each node)"
+            .to_owned(),
         BlockReason::Policy => format!("fix what it names (`regatta doctor` checks), then {again}"),
     }
 }

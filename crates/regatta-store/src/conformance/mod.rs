@@ -14,6 +14,7 @@ pub mod event;
 pub mod limits;
 pub mod member;
 pub mod message;
+pub mod newer;
 pub mod node;
 pub mod operate;
 pub mod profiles;
@@ -232,6 +233,12 @@ macro_rules! conformance {
                 a_document_wakes_others_unless_it_is_a_status,
                 a_long_document_comes_back_and_a_longer_one_is_refused,
             }
+            newer {
+                a_spec_keeps_what_this_version_does_not_know,
+                an_attempt_keeps_what_this_version_does_not_know,
+                a_bounced_attempt_and_its_car_keep_what_this_version_does_not_know,
+                a_session_of_a_newer_version_is_read_and_ended,
+            }
         }
     };
 }
@@ -277,6 +284,7 @@ mod tests {
             ("message", include_str!("message.rs")),
             ("context", include_str!("context.rs")),
             ("document", include_str!("document.rs")),
+            ("newer", include_str!("newer.rs")),
         ] {
             for line in text.lines() {
                 let Some(rest) = line.strip_prefix("pub async fn ") else { continue };

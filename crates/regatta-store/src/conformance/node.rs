@@ -78,6 +78,7 @@ pub fn landing(head: &str) -> LandRequest {
         verdict: None,
         checked: false,
         accepted_by: None,
+        rest: Default::default(),
     }
 }
 
@@ -237,6 +238,7 @@ pub fn node_info(name: &str) -> NodeInfo {
         lease_ms: None,
         node_id: None,
         program: None,
+        rest: Default::default(),
     }
 }
 

@@ -16,34 +16,43 @@ use super::wire::{
     Param, escaped, get, get_text, get_texts, get_u32, get_u64, maybe_text, stored, text, texts,
 };
 use crate::rules::claims::claim_of;
-use crate::stored::{from_json, state_of, unreadable};
+use crate::stored::{
+    attempt_of, count_names, from_json, names_beside_blocked, part_of, shown_state, spec_and_state, spec_of,
+    state_of,
+};
 use crate::{Claim, Result, SessionId, StoreError, TaskBrief, TaskQuery, TaskRecord};
 
 /// What a task waits for, by id.
 const WAITING_ON: &str = "case when t.unmet = 0 then '{}'::text[] else array(select p.id from dependency d \
     join task p on p.seq = d.parent where d.child = t.seq and p.fate <> 1 order by p.seq) end";
 
+/// The step of its car, if it is in the train.
+const STEP: &str = "case when t.name = 'landing' then (select c.step from car c where c.task = t.seq) end";
+
 pub(super) async fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {
     let sql = format!(
-        "select {COLUMNS}, s.body, {WAITING_ON} from task t join spec s on s.task = t.seq where t.folded = $1"
+        "select {COLUMNS}, s.body, {WAITING_ON}, {STEP} from task t join spec s on s.task = t.seq \
+         where t.folded = $1"
     );
     let rows = db.rows(&sql, &[&task.folded()]).await?;
     rows.first().map_or_else(|| Err(StoreError::NotFound(format!("task {task}"))), record)
 }
 
 pub(super) async fn tasks(db: &Connection, wanted: &TaskQuery) -> Result<Vec<TaskRecord>> {
-    let columns = format!("{COLUMNS}, s.body, {WAITING_ON}");
+    let columns = format!("{COLUMNS}, s.body, {WAITING_ON}, {STEP}");
     let query = chosen(wanted, &columns, "join spec s on s.task = t.seq");
     db.answer(&query).await?.iter().map(record).collect()
 }
 
 fn record(row: &Row) -> Result<TaskRecord> {
     let (task, _) = rows::read(row, 0)?;
+    let (body, step) = (get_text(row, WIDTH)?, maybe_text(row, WIDTH + 2)?);
+    let (spec, state) = spec_and_state(&task.id, &body, task.state, step.as_deref())?;
     Ok(TaskRecord {
-        spec: from_json(&format!("the spec of {}", task.id), &get_text(row, WIDTH)?)?,
+        spec,
         waiting_on: ids(row, WIDTH + 1)?,
         seq: task.seq,
-        state: task.state,
+        state,
         queue: task.queue,
         attempts: task.attempts,
         charged: task.charged,
@@ -72,7 +81,9 @@ pub(super) async fn claims_of(db: &Connection, session: &SessionId) -> Result<Ve
     let mut claims = Vec::new();
     for row in &db.rows(&sql, &[&session.0]).await? {
         let (task, _) = rows::read(row, 0)?;
-        let spec = from_json(&format!("the spec of {}", task.id), &get_text(row, WIDTH)?)?;
+        // What only a newer version can read is left to that version.
+        let spec = spec_of(&format!("the spec of {}", task.id), &get_text(row, WIDTH)?)?;
+        let Some(spec) = spec.filter(|_| !task.state.is_newer()) else { continue };
         let taken = match get::<Option<i64>>(row, WIDTH + 1)? {
             Some(_) => Some(prompts::read(row, WIDTH + 1)?),
             None => None,
@@ -86,7 +97,7 @@ const BRIEF: &str = "t.id, t.rank, t.state, t.attempts, t.updated_at, t.title, t
     case when t.attempts > 0 then (select a.sandbox from attempt a where a.task = t.seq order by a.n desc limit 1) end";
 
 pub(super) async fn briefs(db: &Connection, wanted: &TaskQuery) -> Result<Vec<TaskBrief>> {
-    let query = chosen(wanted, &format!("{BRIEF}, {WAITING_ON}"), "");
+    let query = chosen(wanted, &format!("{BRIEF}, {WAITING_ON}, {STEP}"), "");
     db.answer(&query).await?.iter().map(brief).collect()
 }
 
@@ -100,7 +111,7 @@ pub(super) async fn brief_pages(
     wanted: &TaskQuery,
     take: impl Fn(Vec<TaskBrief>) -> bool,
 ) -> Result<()> {
-    let query = chosen(wanted, &format!("{BRIEF}, {WAITING_ON}"), "");
+    let query = chosen(wanted, &format!("{BRIEF}, {WAITING_ON}, {STEP}"), "");
     let mut rows = pin!(db.stream(&query).await?);
     let (mut page, mut size) = (Vec::with_capacity(FIRST_PAGE), FIRST_PAGE);
     while let Some(row) = rows.next().await {
@@ -124,13 +135,13 @@ fn brief(row: &Row) -> Result<TaskBrief> {
     Ok(TaskBrief {
         id: parse_id(&get_text(row, 0)?)?,
         priority: priority(row, 1)?,
-        state: state_of(&get_text(row, 2)?)?,
+        state: shown_state(state_of(&get_text(row, 2)?)?, maybe_text(row, 12)?.as_deref()),
         attempts: get_u32(row, 3)?,
         updated_at: time(row, 4)?,
         title: get_text(row, 5)?,
         agent: get_text(row, 6)?,
         labels: labels.transpose()?.unwrap_or_default(),
-        part: maybe_text(row, 8)?.map(|part| from_json("the part of a task", &part)).transpose()?,
+        part: maybe_text(row, 8)?.and_then(|part| part_of(&part)),
         read_only: get(row, 9)?,
         sandbox: maybe_text(row, 10)?.and_then(|level| Level::parse(&level)),
         waiting_on: ids(row, 11)?,
@@ -155,7 +166,15 @@ fn chosen(wanted: &TaskQuery, columns: &str, join: &str) -> Query {
         parts.push(format!("t.folded = any(${}::text[])", add(texts(ids, TaskId::folded))));
     }
     if !wanted.states.is_empty() {
-        parts.push(format!("t.name = any(${}::text[])", add(texts(&wanted.states, |state| state.as_str()))));
+        if wanted.states.contains(&StateName::Blocked) {
+            // States that only a newer version knows are shown as blocked.
+            let mut names = names_beside_blocked();
+            names.retain(|name| !wanted.states.contains(name));
+            parts.push(format!("t.name <> all(${}::text[])", add(texts(&names, |state| state.as_str()))));
+        } else {
+            let names = texts(&wanted.states, |state| state.as_str());
+            parts.push(format!("t.name = any(${}::text[])", add(names)));
+        }
     }
     if let Some(prefix) = &wanted.prefix {
         let n = add(text(&prefix.to_ascii_lowercase()));
@@ -183,17 +202,16 @@ pub(super) async fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(
     let sql = "select name, count(*) from task where $1::text is null or queue = $1 group by name";
     let mut counts = Vec::new();
     for row in &db.rows(sql, &[&queue]).await? {
-        let name = get_text(row, 0)?.parse::<StateName>().map_err(|error| unreadable("a state", error))?;
-        counts.push((name, get_u64(row, 1)?));
+        counts.push((get_text(row, 0)?, get_u64(row, 1)?));
     }
-    counts.sort_by_key(|(name, _)| name.place());
-    Ok(counts)
+    Ok(count_names(counts))
 }
 
 pub(super) async fn attempts(db: &Connection, task: &TaskId) -> Result<Vec<Attempt>> {
     let number = rows::number(db, task).await?;
     let rows = db.rows("select body from attempt where task = $1 order by n", &[&number]).await?;
-    rows.iter().map(|row| from_json(&format!("an attempt of {task}"), &get_text(row, 0)?)).collect()
+    let what = format!("an attempt of {task}");
+    rows.iter().map(|row| Ok(attempt_of(&what, &get_text(row, 0)?)?.0)).collect()
 }
 
 pub(super) async fn attempts_of(db: &Connection, tasks: &[TaskId]) -> Result<Vec<(TaskId, Vec<Attempt>)>> {
@@ -214,7 +232,7 @@ pub(super) async fn attempts_of(db: &Connection, tasks: &[TaskId]) -> Result<Vec
             last = Some(n);
         }
         if let (Some(body), Some((_, attempts))) = (maybe_text(row, 1)?, found.last_mut()) {
-            attempts.push(from_json(&format!("an attempt of {task}"), &body)?);
+            attempts.push(attempt_of(&format!("an attempt of {task}"), &body)?.0);
         }
     }
     Ok(found)

@@ -11,9 +11,9 @@ use super::wire::{get, get_text, get_texts, get_u32, get_u64, maybe_text, texts,
 use super::{context, documents, members, messages, prompts};
 use crate::rules::record::{
     Account, Counter, Delivery, Deps, Folded, Holding, Kept, Key, Number, Pass, Record, Said, Seen, Session,
-    Spec, Starts, StoredAttempt, StoredCar, folded,
+    Spec, Starts, StoredAttempt, StoredCar, folded, not_of_its_kind,
 };
-use crate::stored::from_json;
+use crate::stored::{from_json, step_of};
 use crate::{Posted, Result, SessionId};
 
 /// The kinds of records, as far as one query reads them.
@@ -207,7 +207,7 @@ pub(super) fn read(kind: Kind, keys: &[Key], rows: &[Row], seen: &mut Vec<Seen>)
                 target: get_text(row, 2)?,
                 attempt: get_u32(row, 3)?,
                 request: get_text(row, 4)?,
-                step: from_json("a car's step", &get_text(row, 5)?)?,
+                step: step_of("a car's step", &get_text(row, 5)?)?,
             }
             .record(),
             Kind::Pass => Pass { at: time(row, 2)? }.record(),
@@ -262,12 +262,12 @@ pub(super) fn session(row: &Row, at: usize) -> Result<Session> {
 }
 
 fn spec(key: &Key, body: String) -> Result<Record> {
-    let what = if let Key::Spec(task) = key { format!("the spec of {task}") } else { "a spec".into() };
-    Ok(Spec { spec: from_json(&what, &body)?, body }.record())
+    let Key::Spec(task) = key else { return Err(not_of_its_kind(key)) };
+    Ok(Spec::read(task, body)?.record())
 }
 
 pub(super) fn attempt(body: String) -> Result<Record> {
-    Ok(StoredAttempt { attempt: from_json("the record of an attempt", &body)?, body }.record())
+    Ok(StoredAttempt::read("the record of an attempt", body)?.record())
 }
 
 pub(super) fn account(row: &Row, at: usize) -> Result<Account> {

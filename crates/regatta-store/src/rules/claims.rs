@@ -17,6 +17,7 @@ use super::dependents::skip_if_hopeless;
 use super::queue::forget_failures;
 use super::record::{Folded, Kept, Key, SetKey, Spec, StoredAttempt, Task, Want, folded};
 use super::{Call, Draft, Rule, admission, era, prompts, sessions, train};
+use crate::stored::Readable;
 use crate::{Claim, ClaimRequest, Outcome, RequestId, Result, Step, StoreError};
 
 /// Claims a task.
@@ -133,7 +134,12 @@ fn current_claim(draft: &mut Draft<'_>, task: &Folded) -> Rule<Claim> {
 /// The spec of a task.
 pub(crate) fn spec(draft: &mut Draft<'_>, task: &Folded) -> Rule<Arc<Spec>> {
     let found = draft.get::<Spec>(&Key::Spec(Arc::clone(task)))?;
-    Ok(found.ok_or_else(|| StoreError::Corrupt(format!("the spec of {task} is missing")))?)
+    let found = found.ok_or_else(|| StoreError::Corrupt(format!("the spec of {task} is missing")))?;
+    if found.readable == Readable::ByNewer {
+        let why = format!("{task}: only a newer version of Regatta can read it; use that version");
+        return Err(StoreError::Refused(why).into());
+    }
+    Ok(found)
 }
 
 /// The claim on a held task.

@@ -19,7 +19,7 @@ use super::record::{
 };
 use super::view::View;
 use super::{Rule, dependents};
-use crate::stored::bounded;
+use crate::stored::{Readable, bounded};
 use crate::{RequestId, StoreError};
 
 /// A plan in the making.
@@ -267,6 +267,9 @@ impl<'s> Draft<'s> {
     pub(crate) fn change_alone(&mut self, task: &Folded, change: &Change, event: &EventBody) -> Rule<Fate> {
         let row = self.task(task)?;
         let was = row.fate();
+        if let Some(why) = row.left_to_newer() {
+            return Err(StoreError::Refused(format!("{}: {why}", row.id)).into());
+        }
         let next = apply(&row.state, change)
             .map_err(|illegal| StoreError::Refused(format!("{}: {illegal}", row.id)))?;
         let attempt = live_attempt(&next).or_else(|| row.live_attempt());
@@ -295,15 +298,32 @@ impl<'s> Draft<'s> {
         Ok(())
     }
 
+    /// The record of an attempt; `None` also if only a newer version can read it.
     pub(crate) fn attempt(&mut self, task: &Folded, n: u32) -> Rule<Option<Attempt>> {
         let found = self.get::<StoredAttempt>(&Key::Attempt(Arc::clone(task), n))?;
+        let found = found.filter(|stored| stored.readable == Readable::Whole);
         Ok(found.map(|stored| stored.attempt.clone()))
     }
 
+    /// Writes the record of an attempt. What only a newer version knows of it stays in it.
     pub(crate) fn put_attempt(&mut self, task: &Folded, attempt: &Attempt) -> Rule<()> {
-        let stored = StoredAttempt::new(&self.task(task)?.id, attempt)?;
+        let (id, key) = (self.task(task)?.id.clone(), Key::Attempt(Arc::clone(task), attempt.n));
+        let before = self.get::<StoredAttempt>(&key)?;
+        let stored = match before.as_deref() {
+            Some(before) if before.readable == Readable::ByNewer => {
+                let n = attempt.n;
+                let why = format!("{id}: a newer version of Regatta recorded attempt {n}; use that version");
+                return Err(StoreError::Refused(why).into());
+            }
+            Some(before) if !before.attempt.rest.is_empty() => {
+                let mut attempt = attempt.clone();
+                attempt.rest.keep(&before.attempt.rest);
+                StoredAttempt::new(&id, &attempt)?
+            }
+            _ => StoredAttempt::new(&id, attempt)?,
+        };
         self.touch_task(task)?;
-        self.put(Key::Attempt(Arc::clone(task), attempt.n), stored.record())
+        self.put(key, stored.record())
     }
 
     // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ use regatta_core::time::Timestamp;
 use super::dependents::{reconsider, recount, skip_if_hopeless};
 use super::record::{Counter, Folded, Kept, Key, Number, Spec, Task, Want, folded};
 use super::{Call, Draft, Rule, cycle, queue};
-use crate::stored::bounded;
+use crate::stored::{Readable, bounded};
 use crate::{IfPresent, NewTask, RequestId, Result, StoreError};
 
 /// A task with its spec as it will be stored.
@@ -55,7 +55,7 @@ pub(crate) fn prepare(tasks: &[NewTask]) -> Result<Vec<Prepared>> {
         .iter()
         .map(|task| {
             let body = bounded(&format!("the task {}", task.spec.id), &task.spec)?;
-            let spec = Arc::new(Spec { spec: task.spec.clone(), body });
+            let spec = Arc::new(Spec { spec: task.spec.clone(), body, readable: Readable::Whole });
             Ok(Prepared { task: task.clone(), name: folded(&task.spec.id), spec })
         })
         .collect()

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::node::{Fact, Requirement};
 use regatta_core::state::{Change, ParkReason, TaskState};
 use regatta_core::time::{Timestamp, counted};
-use regatta_core::train::LandRequest;
-use serde_json::Value;
+use regatta_core::train::{CarStep, LandRequest};
+use serde_json::{Map, Value};
 
 use super::dependents::dead_dependency;
 use super::record::{Folded, Kept, Key, SetKey, Spec, StoredAttempt, Want, folded};
 use super::{Call, Draft, Rule, claims, train};
-use crate::stored::{bounded, from_json, to_json};
+use crate::stored::{Readable, bounded, from_json, to_json};
 use crate::{Operation, RequestId, StoreError};
 
 /// Carries out an operation.
@@ -122,11 +121,18 @@ fn assign(draft: &mut Draft<'_>, task: &Folded, node: Option<&str>, by: &str) ->
         let text = format!("{}: a {} task is not assigned to a node", row.id, row.state.name());
         return Err(StoreError::Refused(text).into());
     }
-    let mut spec = claims::spec(draft, task)?.spec.clone();
+    if let Some(why) = row.left_to_newer() {
+        return Err(StoreError::Refused(format!("{}: {why}", row.id)).into());
+    }
+    let stored = claims::spec(draft, task)?;
+    let mut spec = stored.spec.clone();
     spec.requires.retain(|requirement| !matches!(requirement, Requirement::Is { fact: Fact::Node, .. }));
     spec.requires.extend(node.map(Requirement::node));
-    let body = bounded(&format!("the task {}", row.id), &spec)?;
-    draft.put(Key::Spec(Arc::clone(task)), Spec { spec, body }.record())?;
+    // The rest stays as it is stored, with all that only a newer version knows.
+    let mut fields: Map<String, Value> = from_json("a spec", &stored.body)?;
+    fields.insert("requires".to_owned(), serde_json::json!(spec.requires));
+    let body = bounded(&format!("the task {}", row.id), &fields)?;
+    draft.put(Key::Spec(Arc::clone(task)), Spec { spec, body, readable: Readable::Whole }.record())?;
     let (node, by) = (node.map(str::to_owned), by.to_owned());
     draft.append(Some(&row), None, &EventBody::Assigned { node, by })
 }
@@ -141,13 +147,12 @@ fn keep_commits(draft: &mut Draft<'_>, task: &Folded, attempt: u32, request: &La
 /// Sets fields of an attempt's record as it is stored, and leaves alone what only a newer version knows.
 fn amend(draft: &mut Draft<'_>, key: Key, fields: &[(&str, Value)]) -> Rule<()> {
     let Some(stored) = draft.get::<StoredAttempt>(&key)? else { return Ok(()) };
-    let mut record: serde_json::Map<String, Value> = from_json("an attempt", &stored.body)?;
+    let mut record: Map<String, Value> = from_json("an attempt", &stored.body)?;
     for (field, value) in fields {
         record.insert((*field).to_owned(), value.clone());
     }
     let body = to_json(&record);
-    let attempt: Attempt = from_json("an attempt", &body)?;
-    draft.put(key, StoredAttempt { attempt, body }.record())
+    draft.put(key, StoredAttempt::read("an attempt", body)?.record())
 }
 
 fn ask_cancel(draft: &mut Draft<'_>, task: &Folded, by: &str) -> Rule<()> {

@@ -17,9 +17,9 @@ use regatta_core::train::CarStep;
 use regatta_core::writes::WritePath;
 
 use super::Rule;
-use crate::stored::bounded;
+use crate::stored::{Readable, attempt_of, bounded, spec_in_outline, spec_of, unreadable};
 use crate::{
-    AccountKey, ContextEntry, Document, MessageKind, NewTask, NodeInfo, Posted, RequestId, SessionId,
+    AccountKey, ContextEntry, Document, MessageKind, NewTask, NodeInfo, Posted, RequestId, Result, SessionId,
     StoreError,
 };
 
@@ -339,6 +339,12 @@ impl Task {
         }
     }
 
+    /// Why no state of it may be changed by this version, if only a newer one can read them all.
+    pub(crate) fn left_to_newer(&self) -> Option<String> {
+        let states = [Some(&self.state), self.standing.as_ref()];
+        states.into_iter().flatten().find(|state| state.is_newer())?.reason()
+    }
+
     pub(crate) fn fate(&self) -> Fate {
         if self.standing.is_some() { Fate::Met } else { Fate::of(&self.state) }
     }
@@ -363,8 +369,24 @@ pub(crate) fn live_attempt(state: &TaskState) -> Option<u32> {
 /// A task as it was ordered, and the same as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
+    /// An outline, if only a newer version can read it.
     pub(crate) spec: TaskSpec,
     pub(crate) body: String,
+    pub(crate) readable: Readable,
+}
+
+impl Spec {
+    /// The stored spec of a task.
+    pub(crate) fn read(task: &Folded, body: String) -> Result<Self> {
+        let what = format!("the spec of {task}");
+        Ok(match spec_of(&what, &body)? {
+            Some(spec) => Self { spec, body, readable: Readable::Whole },
+            None => {
+                let id = TaskId::parse(task).map_err(|error| unreadable(&what, error))?;
+                Self { spec: spec_in_outline(&id, &body), body, readable: Readable::ByNewer }
+            }
+        })
+    }
 }
 
 /// What a task depends on, each once, in order of arrival.
@@ -376,15 +398,23 @@ pub(crate) struct Deps {
 /// The record of an attempt, and the same as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredAttempt {
+    /// Only its number and agent, if only a newer version can read it.
     pub(crate) attempt: Attempt,
     pub(crate) body: String,
+    pub(crate) readable: Readable,
 }
 
 impl StoredAttempt {
     /// As it will be stored, if every backend can hold its length.
     pub(crate) fn new(task: &TaskId, attempt: &Attempt) -> Rule<Self> {
         let body = bounded(&format!("the record of attempt {} of {task}", attempt.n), attempt)?;
-        Ok(Self { attempt: attempt.clone(), body })
+        Ok(Self { attempt: attempt.clone(), body, readable: Readable::Whole })
+    }
+
+    /// The stored record of an attempt.
+    pub(crate) fn read(what: &str, body: String) -> Result<Self> {
+        let (attempt, readable) = attempt_of(what, &body)?;
+        Ok(Self { attempt, body, readable })
     }
 }
 

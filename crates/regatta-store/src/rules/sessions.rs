@@ -227,6 +227,11 @@ fn end(
     for id in &ids {
         let task = folded(id);
         draft.edit_task(&task)?.fence += 1;
+        // Its state is a newer version's to change, but nobody writes under this claim any more.
+        if draft.task(&task)?.left_to_newer().is_some() {
+            draft.end_claim(&task)?;
+            continue;
+        }
         match heir {
             Some(heir) => adopt(draft, &task, heir)?,
             None => release(draft, &task, how, why)?,

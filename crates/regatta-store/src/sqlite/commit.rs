@@ -73,7 +73,8 @@ fn put(tx: &Tx, write: &Write, tables: &Tables<'_>) -> Result<()> {
         }
         (Key::Report(task, n), _, Some(Record::Report(said))) => execute(
             tx,
-            "insert or replace into report(task, attempt, statement, stuck) values(?1, ?2, ?3, ?4)",
+            "insert into report(task, attempt, statement, stuck) values(?1, ?2, ?3, ?4) \
+             on conflict(task, attempt) do update set statement = excluded.statement, stuck = excluded.stuck",
             params![number(task)?, n, said.statement, said.stuck],
         ),
         (Key::Prompt(task, _), before, Some(Record::Prompt(queued))) => {
@@ -110,8 +111,9 @@ fn put(tx: &Tx, write: &Write, tables: &Tables<'_>) -> Result<()> {
         (Key::Message(id), _, Some(Record::Message(message))) => insert_message(tx, *id, message),
         (Key::Delivery(name, id), _, Some(Record::Delivery(delivery))) => execute(
             tx,
-            "insert or replace into delivery(folded, message, name, read_at, dismissed_at) \
-             values(?1, ?2, ?3, ?4, ?5)",
+            "insert into delivery(folded, message, name, read_at, dismissed_at) values(?1, ?2, ?3, ?4, ?5) \
+             on conflict(folded, message) do update set name = excluded.name, read_at = excluded.read_at, \
+             dismissed_at = excluded.dismissed_at",
             params![
                 &**name,
                 id.cast_signed(),

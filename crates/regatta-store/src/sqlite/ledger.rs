@@ -21,7 +21,7 @@ use crate::rules::record::{
 };
 use crate::rules::view::{Known, Source};
 use crate::rules::{Call, Run};
-use crate::stored::from_json;
+use crate::stored::{from_json, step_of};
 use crate::{AccountKey, RequestId, Result, SessionId};
 
 impl Tx<'_> {
@@ -125,8 +125,7 @@ impl Tables<'_> {
                 let mut query = db.prepare_cached("select body from spec where task = ?1")?;
                 let body: Option<String> = query.query_row([number], |row| row.get(0)).optional()?;
                 let Some(body) = body else { return Ok(None) };
-                let spec = from_json(&format!("the spec of {task}"), &body)?;
-                Ok(Some(Spec { spec, body }.record()))
+                Ok(Some(Spec::read(task, body)?.record()))
             })?,
             Key::Deps(task) => self.of_task(task, |number| {
                 let parents = self.tasks(
@@ -421,8 +420,7 @@ fn number(db: &Connection, sql: &str, values: &[&str]) -> Result<Option<Record>>
 }
 
 fn attempt(task: &Folded, n: u32, body: String) -> Result<Record> {
-    let attempt = from_json(&format!("attempt {n} of {task}"), &body)?;
-    Ok(StoredAttempt { attempt, body }.record())
+    Ok(StoredAttempt::read(&format!("attempt {n} of {task}"), body)?.record())
 }
 
 fn prompt(row: &rusqlite::Row<'_>) -> Result<Record> {
@@ -441,7 +439,7 @@ fn car(db: &Connection, task: i64) -> Result<Option<Record>> {
     let mut rows = query.query([task])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let step: String = row.get(3)?;
-    let step = from_json("a car's step", &step)?;
+    let step = step_of("a car's step", &step)?;
     let car = StoredCar { target: row.get(0)?, attempt: row.get(1)?, request: row.get(2)?, step };
     Ok(Some(car.record()))
 }

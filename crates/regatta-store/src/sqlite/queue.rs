@@ -7,7 +7,7 @@ use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::stored::{from_json, unreadable};
+use crate::stored::{spec_of, unreadable};
 use crate::{Ready, ReadyKey, Result};
 
 /// The ready tasks of one priority behind a position, and those of all lower priorities. Two walks, because SQLite
@@ -28,20 +28,44 @@ pub(super) fn ready(
     after: Option<&ReadyKey>,
     limit: usize,
 ) -> Result<Vec<Ready>> {
+    let (mut ready, mut after) = (Vec::new(), after.cloned());
+    loop {
+        let wanted = limit - ready.len();
+        let (read, last) = page(db, queue, after.as_ref(), wanted, &mut ready)?;
+        // What only a newer version can read is left to that version, and others take its place.
+        if read < wanted || ready.len() == limit {
+            return Ok(ready);
+        }
+        after = last;
+    }
+}
+
+/// Adds the next ready tasks. Returns how many were read, and the position of the last one.
+fn page(
+    db: &Connection,
+    queue: &str,
+    after: Option<&ReadyKey>,
+    limit: usize,
+    ready: &mut Vec<Ready>,
+) -> Result<(usize, Option<ReadyKey>)> {
     let (rank, seq) = after.map_or((i64::MIN, 0), |key| (-i64::from(key.priority), key.seq.cast_signed()));
-    let mut ready = Vec::new();
+    let (mut read, mut last) = (0, None);
     for sql in READY {
-        let left = i64::try_from(limit.saturating_sub(ready.len())).unwrap_or(i64::MAX);
+        let left = i64::try_from(limit.saturating_sub(read)).unwrap_or(i64::MAX);
         let mut query = db.prepare_cached(sql)?;
         let mut rows = query.query(params![queue, rank, seq, left])?;
         while let Some(row) = rows.next()? {
+            read += 1;
             let priority =
                 i32::try_from(-row.get::<_, i64>(0)?).map_err(|error| unreadable("a priority", error))?;
             let key = ReadyKey { priority, seq: row.get::<_, i64>(1)?.cast_unsigned() };
-            ready.push(Ready { key, spec: from_json("a spec", &row.get::<_, String>(2)?)? });
+            last = Some(key.clone());
+            if let Some(spec) = spec_of("a spec", &row.get::<_, String>(2)?)? {
+                ready.push(Ready { key, spec });
+            }
         }
     }
-    Ok(ready)
+    Ok((read, last))
 }
 
 pub(super) const TIMERS: &str = "select id, wakes_at from task \

@@ -6,13 +6,16 @@ use regatta_core::sandbox::Level;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, Rows, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Rows, params_from_iter};
 
 use super::rows::{self, COLUMNS};
 use super::{prompts, sessions};
 use crate::rules::claims::claim_of;
 use crate::rules::record::Task;
-use crate::stored::{from_json, state_of, to_json, unreadable};
+use crate::stored::{
+    attempt_of, count_names, from_json, names_beside_blocked, part_of, shown_state, spec_and_state, spec_of,
+    state_of, to_json, unreadable,
+};
 use crate::{Claim, Result, SessionId, StoreError, TaskBrief, TaskQuery, TaskRecord};
 
 pub(super) fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {
@@ -34,7 +37,12 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskRecord
 /// The claims of a session, in the order in which their tasks arrived.
 pub(super) fn claims_of(db: &Connection, session: &SessionId) -> Result<Vec<Claim>> {
     let held = sessions::held_by(db, session)?;
-    held.iter().map(|row| claim_of(row, rows::spec(db, row)?, prompts::taken(db, row)?)).collect()
+    // What only a newer version can read is left to that version.
+    let claim = |row: &Task| match spec_of("the spec of a held task", &rows::spec(db, row)?)? {
+        Some(spec) if !row.state.is_newer() => claim_of(row, spec, prompts::taken(db, row)?).map(Some),
+        _ => Ok(None),
+    };
+    held.iter().filter_map(|row| claim(row).transpose()).collect()
 }
 
 /// The first page of a list is short, so that its reader can start early.
@@ -98,7 +106,13 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
             priority: i32::try_from(-row.get::<_, i64>(2)?)
                 .map_err(|error| unreadable("a priority", error))?,
             // Most tasks of a long queue are pending.
-            state: if state == pending { TaskState::pending() } else { state_of(state)? },
+            state: match state {
+                _ if state == pending => TaskState::pending(),
+                _ => match state_of(state)? {
+                    state @ TaskState::Landing { .. } => shown_state(state, step(db, seq)?.as_deref()),
+                    state => state,
+                },
+            },
             attempts: row.get(4)?,
             waiting_on: match (row.get::<_, u32>(5)?, &mut waits) {
                 (0, _) => Vec::new(),
@@ -114,7 +128,7 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
             },
             part: match row.get_ref(10)? {
                 ValueRef::Null => None,
-                _ => Some(from_json("the part of a task", text(row, 10)?)?),
+                _ => part_of(text(row, 10)?),
             },
             read_only: row.get(11)?,
             sandbox: match row.get_ref(12)? {
@@ -195,7 +209,19 @@ impl Chosen {
             let part = |n| {
                 format!("t.seq in (select seq from task where name in (select value from json_each(?{n})))")
             };
-            add(&part, Value::Text(to_json(&query.states)));
+            if query.states.contains(&StateName::Blocked) {
+                // States that only a newer version knows are shown as blocked.
+                let names: Vec<StateName> =
+                    names_beside_blocked().into_iter().filter(|name| !query.states.contains(name)).collect();
+                let part = |n| {
+                    format!(
+                        "t.seq in (select seq from task where name not in (select value from json_each(?{n})))"
+                    )
+                };
+                add(&part, Value::Text(to_json(&names)));
+            } else {
+                add(&part, Value::Text(to_json(&query.states)));
+            }
         }
         if let Some(prefix) = &query.prefix {
             let prefix = prefix.to_ascii_lowercase();
@@ -237,13 +263,7 @@ pub(super) fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(StateN
     let found: Vec<(String, u64)> = query
         .query_map([queue], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
         .collect::<rusqlite::Result<_>>()?;
-    let typed = |(name, n): (String, u64)| match name.parse::<StateName>() {
-        Ok(name) => Ok((name, n)),
-        Err(error) => Err(unreadable("a state", error)),
-    };
-    let mut counts = found.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
-    counts.sort_by_key(|(name, _)| name.place());
-    Ok(counts)
+    Ok(count_names(found))
 }
 
 pub(super) fn attempts(db: &Connection, task: &TaskId) -> Result<Vec<Attempt>> {
@@ -252,7 +272,7 @@ pub(super) fn attempts(db: &Connection, task: &TaskId) -> Result<Vec<Attempt>> {
     let mut rows = query.query([row.seq.cast_signed()])?;
     let mut attempts = Vec::new();
     while let Some(found) = rows.next()? {
-        attempts.push(from_json(&format!("an attempt of {}", row.id), &found.get::<_, String>(0)?)?);
+        attempts.push(attempt_of(&format!("an attempt of {}", row.id), &found.get::<_, String>(0)?)?.0);
     }
     Ok(attempts)
 }
@@ -267,11 +287,16 @@ pub(super) fn attempts_of(db: &Connection, tasks: &[TaskId]) -> Result<Vec<(Task
 }
 
 fn record(db: &Connection, row: Task) -> Result<TaskRecord> {
+    let step = match row.state {
+        TaskState::Landing { .. } => step(db, row.seq.cast_signed())?,
+        _ => None,
+    };
+    let (spec, state) = spec_and_state(&row.id, &rows::spec(db, &row)?, row.state, step.as_deref())?;
     Ok(TaskRecord {
-        spec: rows::spec(db, &row)?,
+        spec,
         waiting_on: if row.unmet == 0 { Vec::new() } else { waiting_on(db, row.seq.cast_signed())? },
         seq: row.seq,
-        state: row.state,
+        state,
         queue: row.queue,
         attempts: row.attempts,
         charged: row.charged,
@@ -284,6 +309,12 @@ fn record(db: &Connection, row: Task) -> Result<TaskRecord> {
         created_at: row.created_at,
         updated_at: row.updated_at,
     })
+}
+
+/// The step of a task's car, as it is stored.
+fn step(db: &Connection, seq: i64) -> Result<Option<String>> {
+    let mut query = db.prepare_cached("select step from car where task = ?1")?;
+    Ok(query.query_row([seq], |row| row.get(0)).optional()?)
 }
 
 fn waiting_on(db: &Connection, seq: i64) -> Result<Vec<TaskId>> {

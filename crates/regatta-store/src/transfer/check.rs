@@ -2,24 +2,22 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use regatta_core::attempt::Attempt;
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::PromptState;
-use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
-use regatta_core::train::{CarStep, LandRequest};
+use regatta_core::train::LandRequest;
 use regatta_core::verdict::Statement;
 use regatta_core::writes::WritePath;
 use serde::de::DeserializeOwned;
 
 use super::{Kind, Line, Place, Summing, Sums, Transfer};
 use crate::rules::record::{Fate, live_attempt};
-use crate::stored::state_of;
-use crate::{MessageKind, NodeInfo, Result};
+use crate::stored::{attempt_of, spec_of, state_of, step_of};
+use crate::{MessageKind, NodeInfo, Result, StoreError};
 
 /// At most this many violations are kept; the rest is counted.
 const MOST: usize = 1000;
@@ -115,6 +113,22 @@ impl Checking {
         }
     }
 
+    /// The same for a value that a newer version may have written: what only that version can read is no violation.
+    fn read<T>(&mut self, line: &Line, field: &str, read: impl Fn(&str) -> Result<T>) -> Option<T> {
+        match read(line.maybe_text(field)?) {
+            Ok(value) => Some(value),
+            Err(StoreError::Refused(_)) => None,
+            Err(StoreError::Corrupt(why)) => {
+                self.found(name(line), why);
+                None
+            }
+            Err(error) => {
+                self.found(name(line), error.to_string());
+                None
+            }
+        }
+    }
+
     fn raise(&mut self, counter: usize, number: i64) {
         self.highest[counter] = self.highest[counter].max(number);
     }
@@ -157,8 +171,8 @@ impl Checking {
             Kind::Start => {}
             Kind::Task => self.look_at_task(line),
             Kind::Spec => {
-                let spec = self.parsed::<TaskSpec>(line, "body");
-                let is_other = spec.is_some_and(|spec| spec.id.folded() != line.text("task"));
+                let spec = self.read(line, "body", |body| spec_of("its body", body));
+                let is_other = spec.flatten().is_some_and(|spec| spec.id.folded() != line.text("task"));
                 if let Some(task) = self.task_of(line) {
                     task.has_spec = true;
                 }
@@ -176,9 +190,9 @@ impl Checking {
                 }
             }
             Kind::Attempt => {
-                let attempt = self.parsed::<Attempt>(line, "body");
+                let attempt = self.read(line, "body", |body| attempt_of("its body", body));
                 let n = line.int("n");
-                if attempt.is_some_and(|attempt| i64::from(attempt.n) != n) {
+                if attempt.is_some_and(|(attempt, _)| i64::from(attempt.n) != n) {
                     self.found(name(line), "its record is that of another attempt".into());
                 }
                 if let Some(attempts) = self.task_of(line).map(|task| task.attempts)
@@ -204,7 +218,7 @@ impl Checking {
             }
             Kind::Car => {
                 self.parsed::<LandRequest>(line, "request");
-                self.parsed::<CarStep>(line, "step");
+                self.read(line, "step", |step| step_of("its step", step));
                 if let Some(task) = self.task_of(line) {
                     task.cars += 1;
                 }

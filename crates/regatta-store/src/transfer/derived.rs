@@ -7,8 +7,8 @@ use regatta_core::spec::TaskSpec;
 use regatta_core::time::Timestamp;
 
 use super::Line;
-use crate::rules::record::Fate;
-use crate::stored::{from_json, state_of, to_json, unreadable};
+use crate::rules::record::{Fate, Spec};
+use crate::stored::{attempt_of, from_json, state_of, to_json, unreadable};
 use crate::{Result, StoreError};
 
 /// The columns of a task that follow from its state and its id.
@@ -64,7 +64,7 @@ pub(crate) struct SpecColumns {
 }
 
 pub(crate) fn spec(line: &Line) -> Result<SpecColumns> {
-    let spec: TaskSpec = from_json(&format!("the spec of {}", line.text("task")), line.text("body"))?;
+    let spec = task_spec(line)?;
     Ok(SpecColumns {
         labels: (!spec.labels.is_empty()).then(|| to_json(&spec.labels)),
         part: spec.part.as_ref().map(to_json),
@@ -75,8 +75,15 @@ pub(crate) fn spec(line: &Line) -> Result<SpecColumns> {
     })
 }
 
+/// The spec in a line; in outline, if only a newer version can read it.
+pub(crate) fn task_spec(line: &Line) -> Result<TaskSpec> {
+    Ok(Spec::read(&line.text("task").into(), line.text("body").to_owned())?.spec)
+}
+
+/// The attempt in a line; in outline, if only a newer version can read it.
 pub(crate) fn attempt(line: &Line) -> Result<Attempt> {
-    from_json(&format!("attempt {} of {}", line.int("n"), line.text("task")), line.text("body"))
+    let what = format!("attempt {} of {}", line.int("n"), line.text("task"));
+    Ok(attempt_of(&what, line.text("body"))?.0)
 }
 
 /// The name of a member.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
 use regatta_core::prompt::Prompt;
+use regatta_core::rest::Rest;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
-use regatta_core::train::CarStep;
 use regatta_core::writes::WritePath;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ use crate::rules::record::{
     Account, Delivery, Deps, Folded, Holding, Kept, Key, Number, Pass, QueuedPrompt, Record, Registered,
     Said, Session, Spec, Starts, StoredAttempt, StoredCar, StoredMessage, Task, not_of_its_kind,
 };
-use crate::stored::{from_json, state_of, to_json, unreadable};
+use crate::stored::{from_json, state_of, step_of, to_json, unreadable};
 use crate::{ContextEntry, Document, MessageKind, NodeInfo, Posted, RequestId, Result, SessionId};
 
 /// Values longer than this are kept in pieces.
@@ -91,12 +91,16 @@ struct SessionText {
     node: NodeInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<Vec<TaskId>>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
 struct HoldingText {
     session: Option<SessionId>,
     term: u64,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -132,12 +136,16 @@ struct TaskText<'a> {
     writes: Vec<WritePath>,
     created_at: Timestamp,
     updated_at: Timestamp,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
 struct SaidText {
     statement: Option<String>,
     stuck: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -147,6 +155,8 @@ struct PromptText {
     request: RequestId,
     position: u32,
     rearmed: bool,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 /// A car, as far as every version can read it.
@@ -158,12 +168,16 @@ pub(super) struct CarText<'a> {
     pub(super) request: String,
     #[serde(borrow)]
     pub(super) step: &'a RawValue,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
 struct AccountText {
     turn: u64,
     coolings: Vec<(String, String)>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -173,6 +187,8 @@ struct MemberText {
     session: SessionId,
     lease_ms: Option<i64>,
     since: Timestamp,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -183,6 +199,8 @@ struct MessageText {
     kind: MessageKind,
     reply_to: Option<u64>,
     text: String,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -190,6 +208,8 @@ struct DeliveryText {
     name: MemberName,
     read_at: Option<Timestamp>,
     dismissed_at: Option<Timestamp>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -202,6 +222,8 @@ struct ContextText {
     change: u64,
     by: String,
     at: Timestamp,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -214,45 +236,66 @@ struct DocumentText {
     body: String,
     version: u64,
     at: Timestamp,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize)]
 struct PostedText {
     id: u64,
     to: Vec<MemberName>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 /// The text of a record.
 pub(super) fn encode(record: &Record) -> Result<String> {
+    encode_with(record, &Rest::default())
+}
+
+/// The same, with the fields that only a newer version knows.
+fn encode_with(record: &Record, rest: &Rest) -> Result<String> {
     Ok(match record {
-        Record::Session(it) => to_json(&SessionText { node: it.node.clone(), ended: it.ended.clone() }),
-        Record::Role(it) => to_json(&HoldingText { session: it.session.clone(), term: it.term }),
+        Record::Session(it) => {
+            to_json(&SessionText { node: it.node.clone(), ended: it.ended.clone(), rest: rest.clone() })
+        }
+        Record::Role(it) => {
+            to_json(&HoldingText { session: it.session.clone(), term: it.term, rest: rest.clone() })
+        }
         Record::Starts(it) => to_json(&it.last),
-        Record::Task(it) => with_states(it, None, None)?,
+        Record::Task(it) => with_states(it, None, None, rest)?,
         Record::Spec(it) => it.body.clone(),
         Record::Deps(it) => to_json(&it.parents),
         Record::Attempt(it) => it.body.clone(),
-        Record::Report(it) => to_json(&SaidText { statement: it.statement.clone(), stuck: it.stuck.clone() }),
+        Record::Report(it) => to_json(&SaidText {
+            statement: it.statement.clone(),
+            stuck: it.stuck.clone(),
+            rest: rest.clone(),
+        }),
         Record::Prompt(it) => to_json(&PromptText {
             prompt: it.prompt.clone(),
             urgent: it.urgent,
             request: it.request.clone(),
             position: it.position,
             rearmed: it.rearmed,
+            rest: rest.clone(),
         }),
         Record::Car(it) => {
             let step = raw(to_json(&it.step))?;
             let (target, request) = (it.target.clone(), it.request.clone());
-            to_json(&CarText { target, attempt: it.attempt, request, step: &step })
+            to_json(&CarText { target, attempt: it.attempt, request, step: &step, rest: rest.clone() })
         }
         Record::Pass(it) => to_json(&it.at),
-        Record::Account(it) => to_json(&AccountText { turn: it.turn, coolings: it.coolings.clone() }),
+        Record::Account(it) => {
+            to_json(&AccountText { turn: it.turn, coolings: it.coolings.clone(), rest: rest.clone() })
+        }
         Record::Member(it) => to_json(&MemberText {
             name: it.name.clone(),
             role: it.role.clone(),
             session: it.session.clone(),
             lease_ms: it.lease_ms,
             since: it.since,
+            rest: rest.clone(),
         }),
         Record::Message(it) => to_json(&MessageText {
             request: it.request.clone(),
@@ -261,11 +304,13 @@ pub(super) fn encode(record: &Record) -> Result<String> {
             kind: it.kind,
             reply_to: it.reply_to,
             text: it.text.clone(),
+            rest: rest.clone(),
         }),
         Record::Delivery(it) => to_json(&DeliveryText {
             name: it.name.clone(),
             read_at: it.read_at,
             dismissed_at: it.dismissed_at,
+            rest: rest.clone(),
         }),
         Record::Context(it) => to_json(&ContextText {
             key: it.key.clone(),
@@ -274,48 +319,62 @@ pub(super) fn encode(record: &Record) -> Result<String> {
             change: it.change,
             by: it.by.clone(),
             at: it.at,
+            rest: rest.clone(),
         }),
         Record::Document(it) => to_json(&DocumentText {
             id: it.id.clone(),
             body: it.body.clone(),
             version: it.version,
             at: it.at,
+            rest: rest.clone(),
         }),
-        Record::Posted(it) => to_json(&PostedText { id: it.id, to: it.to.clone() }),
+        Record::Posted(it) => to_json(&PostedText { id: it.id, to: it.to.clone(), rest: rest.clone() }),
         Record::Number(it) => it.0.to_string(),
         Record::Mark => String::new(),
     })
 }
 
-/// The states of a task that only a newer version can read: they stay as they are until that version changes them.
-#[derive(Clone, Debug)]
+/// What only a newer version can read of a record: it stays as it is until that version changes it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Newer {
-    pub(super) name: String,
+    /// The name of a task's state, if this version does not know it.
+    name: Option<String>,
     state: Option<String>,
     standing: Option<String>,
+    rest: Rest,
 }
 
 impl Newer {
-    /// The states of a task's text that this version cannot read, if there are any.
-    pub(super) fn of(text: &str) -> Option<Self> {
-        let it: TaskText<'_> = serde_json::from_str(text).ok()?;
-        let unreadable = |state: &RawValue| {
-            serde_json::from_str::<TaskState>(state.get()).is_err().then(|| state.get().to_owned())
-        };
-        let (state, standing) = (unreadable(it.state), it.standing.and_then(unreadable));
-        if state.is_none() && standing.is_none() {
-            return None;
-        }
-        let fields: serde_json::Value = serde_json::from_str(it.state.get()).ok()?;
-        Some(Self { name: fields.get("state")?.as_str()?.to_owned(), state, standing })
+    /// What this version does not know of a task in these states.
+    fn of_task(it: &TaskText<'_>, state: &TaskState, standing: Option<&TaskState>) -> Self {
+        let text = |is_newer: bool, text: &RawValue| is_newer.then(|| text.get().to_owned());
+        let standing = it.standing.and_then(|raw| text(standing.is_some_and(TaskState::is_newer), raw));
+        let state = text(state.is_newer(), it.state);
+        let fields = state.as_deref().and_then(|state| serde_json::from_str::<serde_json::Value>(state).ok());
+        let name = fields.and_then(|fields| Some(fields.get("state")?.as_str()?.to_owned()));
+        Self { name, state, standing, rest: it.rest.clone() }
     }
 
-    /// The text of a task that was read as `before`, with these states as far as they have not changed.
-    pub(super) fn task_text(&self, before: &Task, task: &Task) -> Result<String> {
+    /// Whether this version knows everything.
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The name of the state that a task was written with.
+    pub(super) fn state_name<'a>(&'a self, task: &'a Task) -> &'a str {
+        self.name.as_deref().unwrap_or_else(|| task.state.name())
+    }
+
+    /// The text of a record that was read as `before`, with all that only a newer version knows. A state stays as long
+    /// as it has not changed.
+    pub(super) fn text(&self, before: &Record, record: &Record) -> Result<String> {
+        let (Record::Task(before), Record::Task(task)) = (before, record) else {
+            return encode_with(record, &self.rest);
+        };
         let kept = |is_same: bool, text: &Option<String>| text.clone().filter(|_| is_same);
         let state = kept(before.state == task.state, &self.state);
         let standing = kept(before.standing == task.standing, &self.standing);
-        with_states(task, state, standing)
+        with_states(task, state, standing, &self.rest)
     }
 }
 
@@ -324,7 +383,7 @@ fn raw(json: String) -> Result<Box<RawValue>> {
 }
 
 /// The text of a task; its states as given, else as they are.
-fn with_states(it: &Task, state: Option<String>, standing: Option<String>) -> Result<String> {
+fn with_states(it: &Task, state: Option<String>, standing: Option<String>, rest: &Rest) -> Result<String> {
     let state = raw(state.unwrap_or_else(|| to_json(&it.state)))?;
     let standing = standing.or_else(|| it.standing.as_ref().map(to_json)).map(raw).transpose()?;
     Ok(to_json(&TaskText {
@@ -350,18 +409,27 @@ fn with_states(it: &Task, state: Option<String>, standing: Option<String>) -> Re
         writes: it.writes.clone(),
         created_at: it.created_at,
         updated_at: it.updated_at,
+        rest: rest.clone(),
     }))
 }
 
 /// The task of a text.
 pub(super) fn task(text: &str) -> Result<Task> {
+    Ok(task_and_newer(text)?.0)
+}
+
+/// The same, and what this version does not know of it.
+pub(super) fn task_and_newer(text: &str) -> Result<(Task, Newer)> {
     let it: TaskText<'_> = from_json("a task", text)?;
-    Ok(Task {
+    let state = state_of(it.state.get())?;
+    let standing = it.standing.map(|state| state_of(state.get())).transpose()?;
+    let newer = Newer::of_task(&it, &state, standing.as_ref());
+    let task = Task {
         seq: it.seq,
         id: it.id,
         queue: it.queue,
         priority: it.priority,
-        state: state_of(it.state.get())?,
+        state,
         unmet: it.unmet,
         attempts: it.attempts,
         charged: it.charged,
@@ -373,51 +441,100 @@ pub(super) fn task(text: &str) -> Result<Task> {
         token_hash: it.token_hash,
         cancel_asked: it.cancel_asked,
         interrupt_asked: it.interrupt_asked,
-        standing: it.standing.map(|state| state_of(state.get())).transpose()?,
+        standing,
         counted_from: it.counted_from,
         group: it.group,
         writes: it.writes,
         created_at: it.created_at,
         updated_at: it.updated_at,
-    })
+    };
+    Ok((task, newer))
 }
 
 /// The record of a node.
 pub(super) fn decode(key: &Key, text: &str) -> Result<Record> {
-    Ok(match key {
-        Key::Session(_) => session(text)?.record(),
+    Ok(decode_whole(key, text)?.0)
+}
+
+/// The record of a node, and what only a newer version knows of it, if there is something.
+pub(super) fn decode_whole(key: &Key, text: &str) -> Result<(Record, Option<Newer>)> {
+    let (record, rest) = match key {
+        Key::Session(_) => {
+            let it: SessionText = from_json("a session", text)?;
+            (Session { node: it.node, ended: it.ended }.record(), it.rest)
+        }
         Key::Role(_) => {
             let it: HoldingText = from_json("a role", text)?;
-            Holding { session: it.session, term: it.term }.record()
+            (Holding { session: it.session, term: it.term }.record(), it.rest)
         }
-        Key::Starts => Starts { last: from_json("the time of the last start", text)? }.record(),
-        Key::Holds(_) | Key::Crew | Key::Profile(_) | Key::Request(..) => Record::Mark,
-        Key::Task(_) => task(text)?.record(),
-        Key::Spec(task) => {
-            Spec { spec: from_json(&format!("the spec of {task}"), text)?, body: text.to_owned() }.record()
+        Key::Task(_) => {
+            let (task, newer) = task_and_newer(text)?;
+            return Ok((task.record(), Some(newer).filter(|newer| !newer.is_nothing())));
         }
-        Key::Deps(_) => Deps { parents: parents(text)? }.record(),
-        Key::Attempt(..) => {
-            StoredAttempt { attempt: from_json("the record of an attempt", text)?, body: text.to_owned() }
-                .record()
+        Key::Report(..) => {
+            let it: SaidText = from_json("a report", text)?;
+            (Said { statement: it.statement, stuck: it.stuck }.record(), it.rest)
         }
-        Key::Report(..) => said(text)?.record(),
-        Key::Prompt(..) => prompt(text)?.record(),
+        Key::Prompt(..) => {
+            let it: PromptText = from_json("a prompt", text)?;
+            let PromptText { prompt, urgent, request, position, rearmed, rest } = it;
+            (QueuedPrompt { prompt, urgent, request, position, rearmed }.record(), rest)
+        }
         Key::Car(_) => {
             let it: CarText<'_> = from_json("a car", text)?;
-            let step: CarStep = from_json("a car's step", it.step.get())?;
-            StoredCar { target: it.target, attempt: it.attempt, request: it.request, step }.record()
+            let step = step_of("a car's step", it.step.get())?;
+            let car = StoredCar { target: it.target, attempt: it.attempt, request: it.request, step };
+            (car.record(), it.rest)
         }
-        Key::Pass(..) => Pass { at: from_json("a passed tree", text)? }.record(),
-        Key::Account(_) => account(text)?.record(),
-        Key::Member(_) => member(text)?.record(),
-        Key::Message(_) => message(text)?.record(),
-        Key::Delivery(..) => delivery(text)?.record(),
-        Key::Context(_) => stored_context(text)?.record(),
-        Key::Document(..) => document(text)?.record(),
-        Key::Posted(_) => posted(text)?.record(),
-        Key::Beat(_) | Key::Written(_) | Key::Counter(_) => Number(number(text)?).record(),
-    })
+        Key::Account(_) => {
+            let it: AccountText = from_json("an account", text)?;
+            (Account { turn: it.turn, coolings: it.coolings }.record(), it.rest)
+        }
+        Key::Member(_) => {
+            let it: MemberText = from_json("a member", text)?;
+            let MemberText { name, role, session, lease_ms, since, rest } = it;
+            (Registered { name, role, session, lease_ms, since }.record(), rest)
+        }
+        Key::Message(_) => {
+            let it: MessageText = from_json("a message", text)?;
+            let MessageText { request, at, author, kind, reply_to, text, rest } = it;
+            (StoredMessage { request, at, author, kind, reply_to, text }.record(), rest)
+        }
+        Key::Delivery(..) => {
+            let it: DeliveryText = from_json("a delivery", text)?;
+            let DeliveryText { name, read_at, dismissed_at, rest } = it;
+            (Delivery { name, read_at, dismissed_at }.record(), rest)
+        }
+        Key::Context(_) => {
+            let it: ContextText = from_json("a value of the context", text)?;
+            let ContextText { key, value, version, change, by, at, rest } = it;
+            (ContextEntry { key, value, version, change, by, at }.record(), rest)
+        }
+        Key::Document(..) => {
+            let it: DocumentText = from_json("a document", text)?;
+            (Document { id: it.id, body: it.body, version: it.version, at: it.at }.record(), it.rest)
+        }
+        Key::Posted(_) => {
+            let it: PostedText = from_json("the answer to a message", text)?;
+            (Posted { id: it.id, to: it.to }.record(), it.rest)
+        }
+        // Specs and attempts know the rest themselves; what follows has no fields.
+        Key::Spec(task) => (Spec::read(task, text.to_owned())?.record(), Rest::default()),
+        Key::Attempt(..) => {
+            let stored = StoredAttempt::read("the record of an attempt", text.to_owned())?;
+            (stored.record(), Rest::default())
+        }
+        Key::Starts => {
+            let last = from_json("the time of the last start", text)?;
+            (Starts { last }.record(), Rest::default())
+        }
+        Key::Deps(_) => (Deps { parents: parents(text)? }.record(), Rest::default()),
+        Key::Pass(..) => (Pass { at: from_json("a passed tree", text)? }.record(), Rest::default()),
+        Key::Holds(_) | Key::Crew | Key::Profile(_) | Key::Request(..) => (Record::Mark, Rest::default()),
+        Key::Beat(_) | Key::Written(_) | Key::Counter(_) => (Number(number(text)?).record(), Rest::default()),
+    };
+    let newer = (!rest.is_empty()).then(|| Newer { rest, ..Newer::default() });
+    Ok((record, newer))
 }
 
 pub(super) fn session(text: &str) -> Result<Session> {
@@ -437,7 +554,7 @@ pub(super) fn said(text: &str) -> Result<Said> {
 
 pub(super) fn prompt(text: &str) -> Result<QueuedPrompt> {
     let it: PromptText = from_json("a prompt", text)?;
-    let PromptText { prompt, urgent, request, position, rearmed } = it;
+    let PromptText { prompt, urgent, request, position, rearmed, rest: _ } = it;
     Ok(QueuedPrompt { prompt, urgent, request, position, rearmed })
 }
 
@@ -448,13 +565,13 @@ pub(super) fn account(text: &str) -> Result<Account> {
 
 pub(super) fn member(text: &str) -> Result<Registered> {
     let it: MemberText = from_json("a member", text)?;
-    let MemberText { name, role, session, lease_ms, since } = it;
+    let MemberText { name, role, session, lease_ms, since, rest: _ } = it;
     Ok(Registered { name, role, session, lease_ms, since })
 }
 
 pub(super) fn message(text: &str) -> Result<StoredMessage> {
     let it: MessageText = from_json("a message", text)?;
-    let MessageText { request, at, author, kind, reply_to, text } = it;
+    let MessageText { request, at, author, kind, reply_to, text, rest: _ } = it;
     Ok(StoredMessage { request, at, author, kind, reply_to, text })
 }
 
@@ -466,7 +583,7 @@ pub(super) fn delivery(text: &str) -> Result<Delivery> {
 /// A value of the context as it is stored: its change is zero, unless it was copied from another store.
 fn stored_context(text: &str) -> Result<ContextEntry> {
     let it: ContextText = from_json("a value of the context", text)?;
-    let ContextText { key, value, version, change, by, at } = it;
+    let ContextText { key, value, version, change, by, at, rest: _ } = it;
     Ok(ContextEntry { key, value, version, change, by, at })
 }
 
@@ -501,30 +618,34 @@ pub(super) fn odd(key: &Key) -> crate::StoreError {
 mod tests {
     use regatta_core::time::Timestamp;
 
-    use super::{Blob, LONG, Newer, PIECE, pieces_of, task, with_states};
-    use crate::rules::record::Task;
+    use super::{Blob, LONG, PIECE, Rest, decode_whole, pieces_of, task, with_states};
+    use crate::rules::record::{Kept, Key, Task};
 
     #[test]
-    fn a_state_of_a_newer_version_stays_until_it_is_changed() {
+    fn what_only_a_newer_version_knows_of_a_task_stays_until_it_is_changed() {
+        let id = regatta_core::id::TaskId::parse("t").unwrap();
         let new = crate::NewTask {
-            spec: regatta_core::spec::TaskSpec::plain(
-                regatta_core::id::TaskId::parse("t").unwrap(),
-                "sh",
-                "x",
-            ),
+            spec: regatta_core::spec::TaskSpec::plain(id, "sh", "x"),
             queue: "main".into(),
             if_present: crate::IfPresent::Refuse,
         };
         let known = Task::new(1, &new, Timestamp::from_millis(1));
-        let frozen = "{\"state\":\"frozen\",\"until\":7}";
-        let text = with_states(&known, Some(frozen.into()), None).unwrap();
-        assert!(Newer::of(&with_states(&known, None, None).unwrap()).is_none());
-        let (newer, before) = (Newer::of(&text).unwrap(), task(&text).unwrap());
-        assert_eq!(newer.name, "frozen");
-        let touched = Task { unmet: 3, ..before.clone() };
-        assert!(newer.task_text(&before, &touched).unwrap().contains(frozen));
-        let changed = Task { state: known.state.clone(), ..before.clone() };
-        assert!(!newer.task_text(&before, &changed).unwrap().contains("frozen"));
+        let key = Key::Task("t".into());
+        let none = Rest::default();
+        assert!(decode_whole(&key, &with_states(&known, None, None, &none).unwrap()).unwrap().1.is_none());
+        let (frozen, sail) = ("{\"state\":\"frozen\",\"until\":7}", "\"sail\":[1,2]");
+        let text = with_states(&known, Some(frozen.into()), None, &none).unwrap();
+        let text = format!("{},{sail}}}", text.strip_suffix('}').unwrap());
+        let (before, newer) = decode_whole(&key, &text).unwrap();
+        let (newer, was) = (newer.unwrap(), task(&text).unwrap());
+        assert_eq!(newer.state_name(&was), "frozen");
+        let touched = newer.text(&before, &Task { unmet: 3, ..was.clone() }.record()).unwrap();
+        assert!(
+            touched.contains(frozen) && touched.contains(sail) && touched.contains("\"unmet\":3"),
+            "{touched}"
+        );
+        let changed = newer.text(&before, &Task { state: known.state.clone(), ..was }.record()).unwrap();
+        assert!(!changed.contains("frozen") && changed.contains(sail), "{changed}");
     }
 
     #[test]

@@ -277,10 +277,7 @@ impl Work {
     }
 
     fn write(&mut self, write: &Write, plans: &HashMap<Folded, Option<String>>, link: &Link) -> Result<()> {
-        let newer = match &write.key {
-            Key::Task(task) if write.before.is_some() => link.newer(task),
-            _ => None,
-        };
+        let newer = write.before.as_ref().and_then(|_| link.newer(&write.key));
         self.write_record(write, newer.as_ref())?;
         self.write_entries(write, plans, newer.as_ref())
     }
@@ -294,17 +291,16 @@ impl Work {
             return Ok(());
         }
         let path = paths::record(key);
-        let was = before.as_ref().map(codec::encode).transpose()?.and_then(|text| Blob::of(&path, &text));
+        let text_of = |record: &Record| match (newer, before) {
+            (Some(newer), Some(before)) => newer.text(before, record),
+            _ => codec::encode(record),
+        };
+        let was = before.as_ref().map(text_of).transpose()?.and_then(|text| Blob::of(&path, &text));
         let mut is = None;
         match after {
             Some(record) => {
                 self.directories.extend(directory_of(key));
-                let mut text = match (newer, before, record) {
-                    (Some(newer), Some(Record::Task(before)), Record::Task(task)) => {
-                        newer.task_text(before, task)?
-                    }
-                    _ => codec::encode(record)?,
-                };
+                let mut text = text_of(record)?;
                 if let Some(blob) = Blob::of(&path, &text) {
                     text.clone_from(&blob.reference);
                     self.entries.extend(blob.pieces.iter().map(|(node, _)| Op::check(node.clone(), ANY)));
@@ -339,7 +335,7 @@ impl Work {
             (Key::Task(name), before, Some(Record::Task(task))) => {
                 let (mut was, mut state) = (Vec::new(), task.state.name());
                 if let Some(Record::Task(before)) = before {
-                    let written = newer.map_or(before.state.name(), |newer| &newer.name);
+                    let written = newer.map_or(before.state.name(), |newer| newer.state_name(before));
                     state = if before.state == task.state { written } else { state };
                     was = entries::of_task(name, before, written);
                 }

@@ -483,9 +483,8 @@ pub(super) fn at_odds(snapshot: &Snapshot) -> Result<Vec<String>> {
         let of = format!("task {folded}");
         match part {
             "" => {
-                let Ok(task) = codec::task(&node.text) else { continue };
-                let newer = codec::Newer::of(&node.text);
-                let state = newer.as_ref().map_or(task.state.name(), |newer| &newer.name);
+                let Ok((task, newer)) = codec::task_and_newer(&node.text) else { continue };
+                let state = newer.state_name(&task);
                 for (path, _) in entries::of_task(&folded, &task, state) {
                     due.insert(path, of.clone());
                 }

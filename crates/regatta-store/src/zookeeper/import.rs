@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use regatta_core::crew::MemberName;
 use regatta_core::prompt::{Prompt, PromptState};
-use regatta_core::spec::TaskSpec;
 use regatta_core::time::Timestamp;
 use serde_json::value::RawValue;
 
@@ -146,8 +145,8 @@ impl Import {
             Kind::Task => self.task(line)?,
             Kind::Spec => {
                 let (task, body) = (line.text("task"), line.text("body"));
-                let spec: TaskSpec = from_json(&format!("the spec of {task}"), body)?;
-                let brief = Op::create(paths::brief(task), tasks::brief_text(&spec));
+                let brief = tasks::brief_text(&derived::task_spec(line)?);
+                let brief = Op::create(paths::brief(task), brief);
                 vec![self.create(paths::of_task(task, "spec"), body.to_owned()), brief]
             }
             Kind::Report => {
@@ -313,6 +312,7 @@ impl Import {
             attempt: fitting(line, "attempt")?,
             request: line.text("request").to_owned(),
             step: raw(line, "step")?,
+            rest: Default::default(),
         });
         self.directories.push(paths::cars(target));
         let (entry, nothing) = entries::of_car(target, task);

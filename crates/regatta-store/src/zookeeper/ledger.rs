@@ -139,10 +139,9 @@ impl Reading {
         for key in keys {
             let found = match answers.next() {
                 Some(Answer::Data(text, stat)) => {
-                    if let Key::Task(task) = &key {
-                        look.link.saw_task(task, &text);
-                    }
-                    (codec::version(&stat), Some(codec::decode(&key, &text)?))
+                    let (record, newer) = codec::decode_whole(&key, &text)?;
+                    look.link.saw_newer(&key, newer);
+                    (codec::version(&stat), Some(record))
                 }
                 _ => (0, None),
             };

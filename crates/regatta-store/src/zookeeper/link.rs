@@ -15,7 +15,7 @@ use super::address::Address;
 use super::codec::Newer;
 use super::failure::failed;
 use super::{bell, events, ops, paths};
-use crate::rules::record::Folded;
+use crate::rules::record::Key;
 use crate::server_time::Learned;
 use crate::transfer::Mark;
 use crate::{Result, StoreError};
@@ -33,8 +33,8 @@ pub(super) struct Link {
     gate: Mutex<Gate>,
     /// Directories that are known to exist. None is ever removed.
     made: Mutex<HashSet<String>>,
-    /// Tasks in states of a newer version.
-    newer: Mutex<HashMap<Folded, Newer>>,
+    /// What only a newer version knows of records.
+    newer: Mutex<HashMap<Key, Newer>>,
     /// The highest event number that this handle has seen.
     highest: AtomicU64,
     /// The ensemble's clock.
@@ -162,18 +162,20 @@ impl Link {
         self.newer.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Remembers the states of a task that was read, if a newer version has written them.
-    pub(super) fn saw_task(&self, task: &Folded, text: &str) {
+    /// Remembers what only a newer version knows of a record that was read.
+    pub(super) fn saw_newer(&self, key: &Key, found: Option<Newer>) {
         let mut newer = self.newer.lock().unwrap_or_else(PoisonError::into_inner);
-        match Newer::of(text) {
-            Some(states) => drop(newer.insert(Arc::clone(task), states)),
-            None => drop(newer.remove(task)),
+        match found {
+            Some(found) => drop(newer.insert(key.clone(), found)),
+            None if newer.is_empty() => {}
+            None => drop(newer.remove(key)),
         }
     }
 
-    /// The states of a task as a newer version has written them.
-    pub(super) fn newer(&self, task: &Folded) -> Option<Newer> {
-        self.newer.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
+    /// What only a newer version knows of a record, as it was last read.
+    pub(super) fn newer(&self, key: &Key) -> Option<Newer> {
+        let newer = self.newer.lock().unwrap_or_else(PoisonError::into_inner);
+        if newer.is_empty() { None } else { newer.get(key).cloned() }
     }
 
     /// Remembers the number of an event that exists.

@@ -8,6 +8,7 @@ use regatta_core::time::Timestamp;
 
 use super::look::{Look, Seeing};
 use super::{entries, tasks};
+use crate::stored::spec_of;
 use crate::{Ready, ReadyKey};
 
 pub(super) async fn ready(
@@ -21,10 +22,23 @@ pub(super) async fn ready(
         after
             .is_none_or(|after| (-i64::from(key.priority), key.seq) > (-i64::from(after.priority), after.seq))
     };
-    let found = names.iter().filter_map(|name| entries::read_ready(name)).filter(|(key, _)| is_later(key));
-    let found: Vec<_> = found.take(limit).collect();
-    let specs = tasks::specs(look, found.iter().map(|(_, name)| name)).await?;
-    Ok(found.into_iter().zip(specs).map(|((key, _), spec)| Ready { key, spec }).collect())
+    let mut found =
+        names.iter().filter_map(|name| entries::read_ready(name)).filter(|(key, _)| is_later(key));
+    let mut ready = Vec::new();
+    loop {
+        let page: Vec<_> = found.by_ref().take(limit - ready.len()).collect();
+        if page.is_empty() {
+            return Ok(ready);
+        }
+        // What only a newer version can read is left to that version, and others take its place.
+        for ((key, name), body) in
+            page.iter().zip(tasks::specs(look, page.iter().map(|(_, name)| name)).await?)
+        {
+            if let Some(spec) = spec_of(&format!("the spec of {name}"), &body)? {
+                ready.push(Ready { key: key.clone(), spec });
+            }
+        }
+    }
 }
 
 pub(super) async fn timers(look: &Look<'_>, queue: &str, limit: usize) -> Seeing<Vec<(TaskId, Timestamp)>> {

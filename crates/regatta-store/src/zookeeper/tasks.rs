@@ -8,7 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::prompt::{Prompt, PromptState};
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::StateName;
+use regatta_core::state::{StateName, TaskState};
 use serde::{Deserialize, Serialize};
 
 use super::look::{Answer, Ask, Look, Seeing};
@@ -16,7 +16,7 @@ use super::paths::{self, HELD, QUEUES};
 use super::{codec, entries};
 use crate::rules::claims::claim_of;
 use crate::rules::record::{Fate, Folded, Key, Task, folded};
-use crate::stored::{from_json, to_json};
+use crate::stored::{attempt_of, count_names, from_json, shown_state, spec_and_state, spec_of, to_json};
 use crate::{Claim, Reported, Result, SessionId, SessionInfo, StoreError, TaskBrief, TaskQuery, TaskRecord};
 
 /// What a list shows of a task's spec, which is long.
@@ -27,11 +27,18 @@ pub(super) struct BriefText {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     labels: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "part")]
     part: Option<Part>,
     read_only: bool,
     /// What its attempts use counts against the budget of this plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<String>,
+}
+
+/// A list is complete without a part that only a newer version knows.
+fn part<'de, D: serde::Deserializer<'de>>(stored: D) -> std::result::Result<Option<Part>, D::Error> {
+    let stored: Option<serde_json::Value> = Option::deserialize(stored)?;
+    Ok(stored.and_then(|stored| serde_json::from_value(stored).ok()))
 }
 
 pub(super) fn brief_text(spec: &TaskSpec) -> String {
@@ -82,6 +89,7 @@ pub(super) async fn tasks(look: &Look<'_>, wanted: &TaskQuery) -> Seeing<Vec<Tas
 pub(super) async fn briefs(look: &Look<'_>, wanted: &TaskQuery) -> Seeing<Vec<TaskBrief>> {
     let found = chosen(look, wanted).await?;
     let waiting = waiting_on(look, &found).await?;
+    let steps = steps(look, &found).await?;
     let mut asks = Vec::new();
     for (name, task) in &found {
         asks.push(Ask::Data(paths::brief(name)));
@@ -89,7 +97,7 @@ pub(super) async fn briefs(look: &Look<'_>, wanted: &TaskQuery) -> Seeing<Vec<Ta
     }
     let mut answers = look.read(&asks).await?.into_iter();
     let mut briefs = Vec::with_capacity(found.len());
-    for ((_, task), waiting_on) in found.into_iter().zip(waiting) {
+    for ((name, task), waiting_on) in found.into_iter().zip(waiting) {
         let brief = match answers.next().and_then(Answer::data) {
             Some((text, _)) => brief_of(&text)?,
             None => BriefText::default(),
@@ -103,7 +111,7 @@ pub(super) async fn briefs(look: &Look<'_>, wanted: &TaskQuery) -> Seeing<Vec<Ta
             part: brief.part,
             priority: task.priority,
             read_only: brief.read_only,
-            state: task.state,
+            state: shown_state(task.state, steps.get(&name).map(String::as_str)),
             attempts: task.attempts,
             waiting_on,
             sandbox: confined.and_then(|(text, _)| entries::read_confinement(&text)),
@@ -176,7 +184,10 @@ async fn state_directories(
         Some(queue) => vec![queue.to_owned()],
         None => look.names(QUEUES).await?.iter().map(|name| paths::text(name)).collect(),
     };
-    if !states.is_empty() {
+    // States that only a newer version knows are shown as blocked.
+    let is_wanted =
+        |state: &String| states.is_empty() || states.contains(&state.parse().unwrap_or(StateName::Blocked));
+    if !states.is_empty() && !states.contains(&StateName::Blocked) {
         let of = |queue: &String| {
             let directory = |state: &StateName| (state.to_string(), entries::in_state(queue, state.as_str()));
             states.iter().map(directory).collect::<Vec<_>>()
@@ -193,7 +204,7 @@ async fn state_directories(
         if n % QUEUES_AT_ONCE == 0 {
             directories.push(Vec::new());
         }
-        let states = answer.names().into_iter().map(|name| paths::text(&name));
+        let states = answer.names().into_iter().map(|name| paths::text(&name)).filter(is_wanted);
         if let Some(part) = directories.last_mut() {
             part.extend(
                 states
@@ -218,30 +229,31 @@ async fn listed(look: &Look<'_>, queue: Option<&str>, states: &[StateName]) -> S
 }
 
 pub(super) async fn counts(look: &Look<'_>, queue: Option<&str>) -> Seeing<Vec<(StateName, u64)>> {
-    let mut counts: HashMap<StateName, u64> = HashMap::new();
+    let mut counts: Vec<(String, u64)> = Vec::new();
     for directories in state_directories(look, queue, &[]).await? {
         let asks: Vec<Ask> = directories.iter().map(|(_, directory)| Ask::Data(directory.clone())).collect();
-        for ((state, _), answer) in directories.iter().zip(look.read(&asks).await?) {
-            let (Some((_, stat)), Ok(state)) = (answer.data(), state.parse::<StateName>()) else { continue };
-            *counts.entry(state).or_default() += u64::try_from(stat.num_children).unwrap_or(0);
+        for ((state, _), answer) in directories.into_iter().zip(look.read(&asks).await?) {
+            let Some((_, stat)) = answer.data() else { continue };
+            counts.push((state, u64::try_from(stat.num_children).unwrap_or(0)));
         }
     }
-    let mut counts: Vec<(StateName, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
-    counts.sort_by_key(|(state, _)| state.place());
-    Ok(counts)
+    Ok(count_names(counts))
 }
 
 /// Tasks with their specs.
 async fn records(look: &Look<'_>, found: Vec<(Folded, Task)>) -> Seeing<Vec<TaskRecord>> {
     let waiting = waiting_on(look, &found).await?;
     let specs = specs(look, found.iter().map(|(name, _)| name)).await?;
+    let steps = steps(look, &found).await?;
     let mut records = Vec::with_capacity(found.len());
-    for (((_, task), waiting_on), spec) in found.into_iter().zip(waiting).zip(specs) {
+    for (((name, task), waiting_on), spec) in found.into_iter().zip(waiting).zip(specs) {
+        let step = steps.get(&name).map(String::as_str);
+        let (spec, state) = spec_and_state(&task.id, &spec, task.state, step)?;
         records.push(TaskRecord {
             spec,
             waiting_on,
             seq: task.seq,
-            state: task.state,
+            state,
             queue: task.queue,
             attempts: task.attempts,
             charged: task.charged,
@@ -258,8 +270,8 @@ async fn records(look: &Look<'_>, found: Vec<(Folded, Task)>) -> Seeing<Vec<Task
     Ok(records)
 }
 
-/// The specs of tasks that exist.
-pub(super) async fn specs(look: &Look<'_>, names: impl Iterator<Item = &Folded>) -> Seeing<Vec<TaskSpec>> {
+/// The specs of tasks that exist, as they are stored.
+pub(super) async fn specs(look: &Look<'_>, names: impl Iterator<Item = &Folded>) -> Seeing<Vec<String>> {
     let names: Vec<&Folded> = names.collect();
     let asks: Vec<Ask> =
         names.iter().map(|name| Ask::Data(paths::record(&Key::Spec(Arc::clone(name))))).collect();
@@ -268,9 +280,27 @@ pub(super) async fn specs(look: &Look<'_>, names: impl Iterator<Item = &Folded>)
         let Some((text, _)) = answer.data() else {
             return Err(StoreError::Corrupt(format!("the spec of {name} is missing")).into());
         };
-        specs.push(from_json(&format!("the spec of {name}"), &text)?);
+        specs.push(text);
     }
     Ok(specs)
+}
+
+/// The steps of the cars of those tasks that are in the train, as they are stored.
+async fn steps(look: &Look<'_>, found: &[(Folded, Task)]) -> Seeing<HashMap<Folded, String>> {
+    let landing = found.iter().filter(|(_, task)| matches!(task.state, TaskState::Landing { .. }));
+    let names: Vec<&Folded> = landing.map(|(name, _)| name).collect();
+    if names.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let asks: Vec<Ask> =
+        names.iter().map(|name| Ask::Data(paths::record(&Key::Car(Arc::clone(name))))).collect();
+    let mut steps = HashMap::new();
+    for (name, answer) in names.into_iter().zip(look.read(&asks).await?) {
+        let Some((text, _)) = answer.data() else { continue };
+        let car: codec::CarText<'_> = from_json("a car", &text)?;
+        steps.insert(Arc::clone(name), car.step.get().to_owned());
+    }
+    Ok(steps)
 }
 
 /// For each task, the dependencies that are not met.
@@ -327,7 +357,7 @@ pub(super) async fn attempts_of(look: &Look<'_>, tasks: &[TaskId]) -> Seeing<Vec
         let mut of_task = Vec::new();
         for answer in answers.by_ref().take(count) {
             if let Some((text, _)) = answer.data() {
-                of_task.push(from_json(&format!("an attempt of {task}"), &text)?);
+                of_task.push(attempt_of(&format!("an attempt of {task}"), &text)?.0);
             }
         }
         attempts.push((task, of_task));
@@ -397,6 +427,9 @@ pub(super) async fn claims_of(look: &Look<'_>, session: &SessionId) -> Seeing<Ve
         prompts_of(look, &found.iter().map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>()).await?;
     let mut claims = Vec::new();
     for (((_, task), spec), prompts) in found.iter().zip(specs).zip(prompts) {
+        // What only a newer version can read is left to that version.
+        let spec = spec_of(&format!("the spec of {}", task.id), &spec)?;
+        let Some(spec) = spec.filter(|_| !task.state.is_newer()) else { continue };
         let taken = prompts.into_iter().flatten().find(|prompt| prompt.state == PromptState::Taken);
         claims.push(claim_of(task, spec, taken)?);
     }

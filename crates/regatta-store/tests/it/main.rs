@@ -6,6 +6,7 @@ mod durability;
 mod fixture;
 mod migrations;
 mod model;
+mod newer;
 mod postgres;
 mod transfer;
 mod zookeeper;

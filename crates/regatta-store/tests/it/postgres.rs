@@ -40,7 +40,7 @@ impl Fixture for Schema {
 }
 
 /// A connection beside the store's own.
-async fn client(server: &Server) -> tokio_postgres::Client {
+pub(crate) async fn client(server: &Server) -> tokio_postgres::Client {
     let (client, wire) = tokio_postgres::connect(&server.plain_url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(wire);
     client

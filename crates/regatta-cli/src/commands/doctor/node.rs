@@ -56,6 +56,7 @@ pub(super) async fn look(project: &Project, store: Option<&dyn Store>) -> Vec<Fi
         match nodes::all(store).await {
             Ok(known) => {
                 found.extend(versions(&known));
+                found.extend(settings(&known));
                 found.extend(in_store(known, &id, &name));
             }
             Err(error) => found.push(Finding::from_error("node", error.into())),
@@ -127,6 +128,27 @@ fn versions(known: &[Node]) -> Option<Finding> {
             )
         }
     }
+}
+
+/// Compares the settings of running nodes with those at the hub.
+fn settings(known: &[Node]) -> Option<Finding> {
+    let said = known.iter().flat_map(|node| node.engines.iter().map(move |engine| (node, engine)));
+    let said = said.filter_map(|(node, engine)| Some((node, engine.status.as_ref()?.settings.as_ref()?)));
+    let (same, other): (Vec<_>, Vec<_>) = said.partition(|(_, seen)| seen.are_same());
+    let names: BTreeSet<&str> = other.iter().map(|(node, _)| node.record.name.as_str()).collect();
+    if names.is_empty() {
+        let digest = same.first()?.1.at_hub.clone().unwrap_or_else(|| "no file".to_owned());
+        return Some(Finding::ok(
+            "settings",
+            clean_line(&format!("as at the hub's target on all nodes ({digest})")),
+        ));
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let text = format!("not those of regatta.yaml at the hub's target on {names}");
+    Some(Finding::warning("settings", clean_line(&text)).hinted(
+        "there: bring the checkout up to date (`git pull`), look at what changed and agree to it (`regatta trust`); a daemon \
+         reads it again after `kill -HUP`",
+    ))
 }
 
 fn in_store(known: Vec<Node>, id: &str, name: &str) -> Option<Finding> {

@@ -20,7 +20,8 @@ const TICK: Duration = Duration::from_secs(2);
 ///
 /// States: `up`, `cordoning` and `cordoned` (claims nothing), `draining` and `drained`, `stopped` (its daemon was stopped
 /// and left its agents running), `starting`, `silent` (not heard of for 90 s), `down` (no engine). CLOCK is
-/// `ok`, or how far the machine's clock is ahead of the store's server: `+1h 3s`, `-5s`.
+/// `ok`, or how far the machine's clock is ahead of the store's server: `+1h 3s`, `-5s`. SETTINGS is `ok`, or `differ`
+/// if the settings there are not those of `regatta.yaml` at the hub's target.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keep watching: redraw on every change, or with --json print one array per line.
@@ -68,8 +69,19 @@ async fn watch(nodes: &Nodes, ui: &Ui) -> Result<Exit, Refusal> {
 
 fn draw(nodes: &[NodeDocument], now: Timestamp) -> String {
     let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node, now)).collect();
-    let heads =
-        ["NODE", "STATE", "SLOTS", "RUNNING", "ROLES", "LABELS", "AGENTS", "VERSION", "CLOCK", "LAST BEAT"];
+    let heads = [
+        "NODE",
+        "STATE",
+        "SLOTS",
+        "RUNNING",
+        "ROLES",
+        "LABELS",
+        "AGENTS",
+        "VERSION",
+        "SETTINGS",
+        "CLOCK",
+        "LAST BEAT",
+    ];
     table(&heads, &rows)
 }
 
@@ -89,6 +101,7 @@ fn row(node: &NodeDocument, now: Timestamp) -> Vec<String> {
         or_dash(node.labels.join(",")),
         or_dash(node.agents.keys().cloned().collect::<Vec<_>>().join(",")),
         or_dash(node.version.clone()),
+        node.settings.as_ref().map_or("-", |seen| if seen.same { "ok" } else { "differ" }).to_owned(),
         node.clock_ms.map_or_else(|| "-".to_owned(), clock),
         node.last_beat.map_or_else(|| "-".to_owned(), |at| ago(at, now)),
     ]

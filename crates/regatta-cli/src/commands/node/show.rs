@@ -5,6 +5,7 @@ use regatta_core::node::NodeDuty;
 use regatta_core::plain::clean_line;
 use regatta_core::time::counted;
 use regatta_ops::Refusal;
+use regatta_ops::documents::NodeSettingsDocument;
 use regatta_ops::nodes::Nodes;
 
 use super::list;
@@ -18,6 +19,16 @@ pub(crate) struct Args {
     /// The node: its name, or the beginning of its id.
     #[arg(value_name = "NODE")]
     node: String,
+}
+
+/// The settings of a node, compared with those at the hub.
+fn settings(seen: &NodeSettingsDocument) -> String {
+    let named = |digest: &Option<String>| digest.clone().unwrap_or_else(|| "no file".to_owned());
+    if seen.same {
+        format!("{}, as at the hub's target", named(&seen.in_force))
+    } else {
+        format!("{}, but {} at the hub's target", named(&seen.in_force), named(&seen.at_hub))
+    }
 }
 
 pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refusal> {
@@ -60,6 +71,7 @@ pub(super) async fn run(nodes: &Nodes, args: Args, ui: &Ui) -> Result<Exit, Refu
         format!("{}/{}, {}, {} GiB", node.os, node.arch, counted(node.cpus, "cpu"), node.memory_gb),
     );
     line("clock", node.clock_ms.map_or_else(String::new, list::clock));
+    line("settings", node.settings.as_ref().map_or_else(String::new, settings));
     line("version", node.version.clone());
     for engine in &node.engines {
         line(

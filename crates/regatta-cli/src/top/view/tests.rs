@@ -174,6 +174,7 @@ fn model() -> Model {
         verdict: None,
         checked: false,
         accepted_by: None,
+        rest: Default::default(),
     };
     for (n, name) in ["car-one", "car-two"].into_iter().enumerate() {
         let intent = Intent { onto: Some(commit.clone()), at: at(0) };
