@@ -164,6 +164,7 @@ impl Context {
 
     /// The context of the project's own repository.
     fn at_home(services: Services, yards: Yards) -> Self {
+        let yards = yards.with_bays();
         let Yard { settings, memory, repository } = yards.home.clone();
         Self { settings, services, memory, repository, yards: Arc::new(yards) }
     }

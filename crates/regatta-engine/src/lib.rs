@@ -46,6 +46,7 @@ pub mod sandbox;
 pub mod scratch;
 pub mod session;
 pub mod shim;
+mod siblings;
 pub mod suspicions;
 pub mod templates;
 pub mod tokens;
