@@ -1,5 +1,6 @@
 //! One life of one agent process on a task, and the evidence it left.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use crate::chain::Edition;
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::oid::Oid;
+use crate::repos::RepoName;
 use crate::rest::Rest;
 use crate::sandbox::Level;
 use crate::time::Timestamp;
@@ -51,6 +53,9 @@ pub struct Attempt {
     /// The commit its lane started from.
     #[serde(default)]
     pub base: Option<Oid>,
+    /// The commits of the repositories beside its lane.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub siblings: BTreeMap<RepoName, Oid>,
     /// The commit it ended with.
     #[serde(default)]
     pub head: Option<Oid>,
@@ -145,6 +150,7 @@ impl Attempt {
             lane: None,
             log: None,
             base: None,
+            siblings: BTreeMap::new(),
             head: None,
             sandbox: None,
             started_at: None,

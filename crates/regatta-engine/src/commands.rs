@@ -75,6 +75,9 @@ impl Shell {
             .set("REGATTA_TASK", claim.task.as_str())
             .set("REGATTA_ATTEMPT", claim.attempt.to_string());
         environment.set("REGATTA_LANE", lane.as_os_str());
+        for (name, value) in ctx.sibling_variables(lane) {
+            environment.set(&name, value);
+        }
         for (name, value) in &claim.spec.env {
             environment.set(name, value);
         }
@@ -93,7 +96,8 @@ impl Shell {
         let mut hash = Sha256::new();
         for (name, value) in self.environment.clone().into_vars() {
             // These differ between attempts and do not affect the result.
-            if name == "REGATTA_ATTEMPT" || name == "REGATTA_LANE" {
+            let is_place = |name: &str| name.starts_with("REGATTA_SIBLING") && !name.ends_with("_COMMIT");
+            if name == "REGATTA_ATTEMPT" || name == "REGATTA_LANE" || name.to_str().is_some_and(is_place) {
                 continue;
             }
             for part in [&name, &value] {
@@ -115,6 +119,9 @@ impl Shell {
     ) -> Self {
         let mut environment = ctx.settings.environment.clone();
         environment.set("REGATTA_LANE", checkout.as_os_str());
+        for (name, value) in ctx.sibling_variables(checkout) {
+            environment.set(&name, value);
+        }
         let (cwd, dir) = (checkout.to_owned(), dir.to_owned());
         let git = git.map(|dir| vec![dir.to_owned()]);
         Self { cwd, dir, environment, run_id, secrets, hold: None, git, own: BTreeMap::new() }

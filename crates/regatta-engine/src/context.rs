@@ -96,7 +96,13 @@ impl Common<'_> {
             let repository = repository.named(name.clone(), &home.project_dir);
             repository.create_holds()?;
             let settings =
-                Settings::new(config, self.options.clone(), self.inherited.to_vec(), &repository.bin());
+                Settings::new(
+                config,
+                self.options.clone(),
+                self.inherited.to_vec(),
+                SettingsFile::default(),
+                &repository.bin(),
+            );
             let (settings, repository) = (Arc::new(settings), Arc::new(repository));
             Ok(Yard { settings, memory: memory(name), repository })
         };
@@ -177,6 +183,7 @@ impl Context {
 
     /// The context of the project's own repository.
     fn at_home(services: Services, yards: Yards) -> Self {
+        let yards = yards.with_bays();
         let Yard { settings, memory, repository } = yards.home.clone();
         Self { settings, services, memory, repository, yards: Arc::new(yards) }
     }

@@ -47,6 +47,7 @@ pub mod sandbox;
 pub mod scratch;
 pub mod session;
 pub mod shim;
+mod siblings;
 pub mod survey;
 pub mod suspicions;
 pub mod templates;

@@ -235,7 +235,7 @@ impl Context {
         Facts {
             level: choice.level,
             copies_home: choice.copies_home,
-            config_dir: real(&repository.checkout),
+            config_dir: real(self.project_checkout()),
             project: real(&repository.checkout),
             git_dir: real(&repository.repo.common_dir),
             state_dir: real(&repository.state_dir),
@@ -243,6 +243,7 @@ impl Context {
             lanes_root: real(repository.lanes.root()),
             lane: real(place.path),
             lane_git: place.git.iter().map(|dir| real(dir)).collect(),
+            siblings: self.siblings_of(place.path).iter().map(|(_, dir)| real(dir)).collect(),
             read_only: place.read_only,
             boxed: BoxDirs { root: real(&boxed.root) },
             others: self.states_of_all(&home),
@@ -272,6 +273,13 @@ impl Context {
         records.extend(self.settings.options.log_dir.clone());
         // A lock can be taken by anybody who can read its file.
         records.push(self.repository.holds());
+        // Of the project and its other repositories.
+        records.push(self.repository.project_dir.clone());
+        for yard in self.all() {
+            records.extend([yard.repository.state_dir.clone(), yard.repository.holds()]);
+            records.push(yard.repository.lanes.root().to_owned());
+        }
+        records.retain(|path| path != self.repository.lanes.root());
         let own = &self.repository.state_dir;
         records.retain(|path| path.is_absolute() && path.exists() && !path.starts_with(own));
         records

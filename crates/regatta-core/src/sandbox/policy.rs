@@ -83,6 +83,8 @@ pub struct Facts {
     pub lane: PathBuf,
     /// The lane's own git directories.
     pub lane_git: Vec<PathBuf>,
+    /// The repositories beside the lane.
+    pub siblings: Vec<PathBuf>,
     /// Whether the lane must not be changed.
     pub read_only: bool,
     /// The directories of its box.
@@ -360,6 +362,9 @@ fn lane(rules: &mut Rules, facts: &Facts) {
     rules.add(&facts.lane, access(), "the lane");
     for dir in &facts.lane_git {
         rules.add(dir, access(), "the lane's own git directory");
+    }
+    for dir in &facts.siblings {
+        rules.add(dir, PathAccess::Read, "a repository beside the lane");
     }
     rules.add(&facts.boxed.tmp(), PathAccess::Write, "the temporary directory");
     rules.add(&facts.boxed.door(), PathAccess::Write, "the way to `regatta done`");

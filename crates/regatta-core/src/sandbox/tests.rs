@@ -87,6 +87,7 @@ fn facts(level: Level) -> Facts {
         lanes_root: "/home/u/p.lanes".into(),
         lane: "/home/u/p.lanes/a".into(),
         lane_git: vec!["/home/u/p/.git/worktrees/a/git".into()],
+        siblings: Vec::new(),
         read_only: false,
         boxed: BoxDirs { root: "/home/u/p.lanes/.box/a/1".into() },
         state: state_of(AgentKind::Claude, Path::new("/home/u"), &|_| None),

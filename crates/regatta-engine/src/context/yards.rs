@@ -12,6 +12,7 @@ use regatta_core::repos::{Graph, RepoName};
 
 use super::{Context, Memory, Repository, Settings};
 use crate::git::Repo;
+use crate::siblings::Layout;
 
 /// A repository besides the project's own, as the settings name it.
 pub struct OtherRepository {
@@ -51,6 +52,30 @@ pub struct Yards {
 }
 
 impl Yards {
+    /// Where the lanes of a repository with siblings are in their bays.
+    pub(super) fn with_bays(mut self) -> Self {
+        let root = |yard: &Yard| yard.repository.repo.root.clone();
+        let mut roots: BTreeMap<RepoName, PathBuf> = BTreeMap::new();
+        roots.extend(self.home_name.iter().map(|name| (name.clone(), root(&self.home))));
+        let opened = self.others.iter().filter_map(|(name, yard)| Some((name, yard.as_ref().ok()?)));
+        roots.extend(opened.map(|(name, yard)| (name.clone(), root(yard))));
+        let graph = &self.graph;
+        let place = |name: &RepoName| {
+            let below = graph.below(name).into_iter();
+            let siblings: Vec<_> = below.filter_map(|one| roots.get_key_value(&one)).collect();
+            let siblings: Vec<_> = siblings.into_iter().map(|(one, dir)| (one.clone(), dir.clone())).collect();
+            (!siblings.is_empty()).then(|| Layout::of(&roots[name], &siblings).own)
+        };
+        let others = self.others.iter_mut().filter_map(|(name, yard)| Some((name, yard.as_mut().ok()?)));
+        let home = self.home_name.as_ref().map(|name| (name, &mut self.home));
+        for (name, yard) in home.into_iter().chain(others) {
+            if let Some(repository) = Arc::get_mut(&mut yard.repository) {
+                repository.lanes = repository.lanes.clone().in_bays(place(name));
+            }
+        }
+        self
+    }
+
     fn yard(&self, repo: Option<&RepoName>) -> Result<&Yard, String> {
         let Some(name) = repo.filter(|name| self.home_name.as_ref() != Some(name)) else {
             return Ok(&self.home);
@@ -74,6 +99,11 @@ impl Context {
     pub fn all(&self) -> Vec<Arc<Context>> {
         let others = self.yards.others.values().filter_map(|yard| yard.as_ref().ok());
         std::iter::once(&self.yards.home).chain(others).map(|yard| Arc::new(self.in_yard(yard))).collect()
+    }
+
+    /// The checkout of the project's own repository.
+    pub fn project_checkout(&self) -> &std::path::Path {
+        &self.yards.home.repository.checkout
     }
 
     /// Whether the project has several repositories.

@@ -122,8 +122,12 @@ impl Engine {
         if !self.ctx.has_several() && page.iter().all(|ready| ready.spec.repo.is_none()) {
             return;
         }
-        page.retain(|ready| match self.ctx.of(ready.spec.repo.as_ref()) {
-            Ok(_) => true,
+        let usable = |ready: &Ready| {
+            let yard = self.ctx.of(ready.spec.repo.as_ref())?;
+            yard.builds_on().iter().try_for_each(|name| self.ctx.of(Some(name)).map(drop))
+        };
+        page.retain(|ready| match usable(ready) {
+            Ok(()) => true,
             Err(why) => {
                 self.standby.is_unserved(ready.spec.id.clone());
                 held.insert(ready.spec.id.clone(), why);

@@ -38,7 +38,12 @@ pub(crate) enum Gate {
 pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
     let config = &ctx.settings.config;
     let command = config.land.test_command.as_ref()?;
-    Some(fingerprint_of(command, config.lane.setup.as_deref().unwrap_or_default(), &machine_kind()))
+    // The repositories beside the candidate belong to the gate.
+    let mut machine = machine_kind();
+    for (name, pin) in ctx.newest_pins().unwrap_or_default() {
+        machine.push_str(&format!(" {name}@{pin}"));
+    }
+    Some(fingerprint_of(command, config.lane.setup.as_deref().unwrap_or_default(), &machine))
 }
 
 /// The kind of machine that a pass counts for: what passes on one may fail on another.
@@ -72,6 +77,8 @@ pub(crate) async fn gate(
             move |ctx| ctx.repository.lanes.lease(&candidate)
         })
         .await?;
+    let pins = ctx.blocking(|ctx| ctx.newest_pins()).await?;
+    ctx.lay_out_siblings(&lane, &pins).await?;
     ctx.furnish(&lane, Path::new("")).await?;
     let name = candidate.short();
     let dir = ctx.repository.state_dir.join("gates").join(name);

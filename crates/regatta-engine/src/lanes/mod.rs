@@ -72,6 +72,8 @@ pub struct Lanes {
     repo: Repo,
     work: Work,
     root: PathBuf,
+    /// The place of a lane in its bay, if its repository has siblings.
+    bay: Option<PathBuf>,
     /// How trees are kept for later lanes; `None` keeps none.
     pool: Option<Arc<PoolOptions>>,
 }
@@ -83,6 +85,8 @@ pub struct Lane {
     pub task: TaskId,
     /// Its directory.
     pub path: PathBuf,
+    /// The directory with it and its siblings, if it has any.
+    pub bay: Option<PathBuf>,
     /// The commit it was made from, recorded at that time: reading it later would be too late.
     pub base: Oid,
     /// Problems that did not prevent the lane: submodules that could not be filled.
@@ -185,7 +189,7 @@ impl Lanes {
                 return Err(GitError::LanesInside { lanes: root, inside });
             }
         }
-        Ok(Self { repo: repo.clone(), work: work.clone(), root, pool: None })
+        Ok(Self { repo: repo.clone(), work: work.clone(), root, bay: None, pool: None })
     }
 
     /// The same lanes with a pool.
@@ -193,6 +197,19 @@ impl Lanes {
     pub fn with_pool(mut self, options: PoolOptions) -> Self {
         self.pool = Some(Arc::new(options));
         self
+    }
+
+    /// The same lanes, of which new ones are in bays, at this place.
+    #[must_use]
+    pub(crate) fn in_bays(mut self, place: Option<PathBuf>) -> Self {
+        self.bay = place;
+        self
+    }
+
+    /// Where a new lane of `task` is.
+    fn new_path(&self, task: &TaskId) -> PathBuf {
+        let path = self.root.join(task.as_str());
+        self.bay.as_ref().map_or_else(|| path.clone(), |place| path.join(place))
     }
 
     /// `<repo>.lanes` beside the project.
@@ -272,11 +289,15 @@ impl Lanes {
             Some(name) => self.root.join(".readers").join(name),
             None => self.root.join(task.as_str()),
         };
+        let (path, bay) = match &record.bay {
+            Some(place) => (path.join(place), Some(path)),
+            None => (path, None),
+        };
         let admin = self.repo.common_dir.join("worktrees").join(&record.admin);
         let (own, fence, warnings) = (record.own, record.fence, Vec::new());
         let git_dir = if own { admin.join(own::OWN) } else { admin.clone() };
         let (task, base, repo) = (task.clone(), record.base.clone(), self.repo.clone());
-        Lane { task, path, base, warnings, admin, git_dir, own, repo, fence, set_up: None, _held: None }
+        Lane { task, path, bay, base, warnings, admin, git_dir, own, repo, fence, set_up: None, _held: None }
     }
 }
 

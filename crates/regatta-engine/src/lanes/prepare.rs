@@ -41,7 +41,7 @@ impl Lanes {
     /// The lane of `task`. Creates one at `base`; an existing one is returned as the last attempt left it, and a broken
     /// one is healed without dropping anything.
     pub fn prepare(&self, task: &TaskId, base: &Oid) -> Result<Lane, GitError> {
-        let path = self.root.join(task.as_str());
+        let path = self.new_path(task);
         let record = match self.load_record(task)? {
             Some(record) => record,
             None => match self.adopted(task, &path, base)? {
@@ -62,7 +62,7 @@ impl Lanes {
     /// Salvages the content of the lane, then sets it to `base`. Ignored files (dependencies, build output) stay.
     pub fn fresh(&self, task: &TaskId, base: &Oid, at: Timestamp) -> Result<Fresh, GitError> {
         if self.load_record(task)?.is_none_or(|record| !record.ready)
-            && !self.root.join(task.as_str()).exists()
+            && !self.new_path(task).exists()
         {
             return Ok(Fresh { lane: self.create(task, None, base)?, salvaged: None });
         }
@@ -174,9 +174,11 @@ impl Lanes {
             _ => Default::default(),
         };
         let admin = lane.admin.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let refs = self.load_record(&lane.task)?.and_then(|record| record.refs);
+        let known = self.load_record(&lane.task)?;
+        let bay = known.as_ref().and_then(|record| record.bay.clone());
+        let refs = known.and_then(|record| record.refs);
         let begun = LaneRecord::begun(&lane.base, reader);
-        Ok(LaneRecord { admin, own: lane.own, refs, ready: true, hooks, fence: lane.fence, ..begun })
+        Ok(LaneRecord { bay, admin, own: lane.own, refs, ready: true, hooks, fence: lane.fence, ..begun })
     }
 
     /// If the record was lost but the lane exists: take it over with everything in it.
@@ -197,7 +199,8 @@ impl Lanes {
             return Err(GitError::LaneInTheWay { path: path.to_owned(), why });
         };
         let begun = LaneRecord::begun(base, None);
-        let record = LaneRecord { admin: admin.to_owned(), own, ready: true, ..begun };
+        let bay = self.bay.clone();
+        let record = LaneRecord { bay, admin: admin.to_owned(), own, ready: true, ..begun };
         self.save_record(task, &record)?;
         Ok(Some(record))
     }

@@ -32,6 +32,9 @@ pub(crate) struct LaneRecord {
     pub(crate) healing: bool,
     /// The content of a relative `core.hooksPath` in this lane before the agent started.
     pub(crate) hooks: BTreeMap<String, String>,
+    /// The place of the lane in its bay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bay: Option<PathBuf>,
     /// The directory below `.readers`, for the checkout of a read-only task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
@@ -57,6 +60,7 @@ impl LaneRecord {
             ready: false,
             healing: false,
             hooks: BTreeMap::new(),
+            bay: None,
             reader,
             fence: 0,
             filled: None,

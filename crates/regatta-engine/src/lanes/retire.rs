@@ -155,7 +155,16 @@ impl Lanes {
         };
         failpoint::reach("lane-retired");
         self.work.drop_shadow(&lane.path);
-        aside.map_or(Ok(()), |aside| self.delete_aside(&aside))
+        aside.map_or(Ok(()), |aside| self.delete_aside(&aside))?;
+        self.leave_bay(lane)
+    }
+
+    /// Removes the bay of a lane that is gone. What was changed in its siblings has been saved.
+    pub(super) fn leave_bay(&self, lane: &Lane) -> Result<(), GitError> {
+        match &lane.bay {
+            Some(bay) if bay.exists() => self.trash(bay),
+            _ => Ok(()),
+        }
     }
 
     /// Moves a path out of the way and deletes it.

@@ -73,6 +73,7 @@ fn try_out(exe: &Path, settings: &SandboxSettings, choice: &Choice) -> Result<()
         lanes_root,
         lane: lane.clone(),
         lane_git: Vec::new(),
+        siblings: Vec::new(),
         read_only: false,
         boxed,
         state: AgentState::default(),

@@ -111,6 +111,7 @@ impl Worker {
     ) -> Result<Result<Leased, String>, WorkerError> {
         let commit = head.clone();
         let lane = self.blocking(move |ctx| ctx.repository.lanes.lease(&commit)).await?;
+        self.ctx.lay_out_siblings(&lane, &self.record.siblings).await?;
         self.ctx.furnish(&lane, &self.claim.spec.workdir).await?;
         let Some(due) = self.ctx.setup_due(&lane).await? else { return Ok(Ok(lane)) };
         let dir = site.run_dir.join("check-setup");

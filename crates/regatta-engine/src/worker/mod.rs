@@ -21,6 +21,7 @@ mod prepare;
 mod repeated;
 mod run;
 mod settle;
+mod sibling_pins;
 mod stash;
 mod usage;
 mod watching;
@@ -152,6 +153,8 @@ pub(crate) struct Worker {
     had_the_target: bool,
     /// What the agent wrote into the settings of the user's own agents, in a sentence.
     planted: Option<String>,
+    /// What the agent changed in the repositories beside its lane, in sentences.
+    strayed: Vec<String>,
     /// What its agent has to know about work that came from another machine.
     arrived: Option<String>,
     /// Its checkpoints at the hub, while its agent runs.
@@ -232,6 +235,7 @@ impl Worker {
             gc,
             had_the_target: false,
             planted: None,
+            strayed: Vec::new(),
             arrived: None,
             saving: None,
         }
@@ -361,6 +365,7 @@ impl Worker {
         heard: gather::Heard,
     ) -> Result<(), WorkerError> {
         self.planted = self.leave(site).await?;
+        self.look_at_siblings(&site.lane).await?;
         // All of this can be repeated, up to the step that settles the task.
         let (mut patience, before) = (Patience::new(), self.record.clone());
         loop {

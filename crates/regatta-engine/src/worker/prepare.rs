@@ -55,13 +55,16 @@ impl Worker {
             self.fetch_dependencies(hub).await?;
             self.give_up_old_lane(&history).await?;
         }
+        self.choose_pins().await?;
         let lane = if spec.read_only {
             let base = self.base(&tip).await?;
             if self.claim.charged > 0 || self.claim.prompt.is_some() {
                 self.history = history;
             }
             let task = task.clone();
-            self.blocking(move |ctx| ctx.repository.lanes.reader(&task, &base, clock::now())).await?
+            let lane = self.blocking(move |ctx| ctx.repository.lanes.reader(&task, &base, clock::now())).await?;
+            self.beside(&lane).await?;
+            lane
         } else if let Some(lane) = self.lane_at_pull_request(&history).await? {
             self.history = history;
             self.furnish(&lane).await?;
@@ -69,6 +72,7 @@ impl Worker {
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             self.keep_leavings(&lane).await?;
+            self.beside(&lane).await?;
             match self.bounced()? {
                 Some(bounced) if bounced.onto != lane.base => self.bring_together(&task, bounced).await?,
                 _ => lane,
@@ -106,6 +110,7 @@ impl Worker {
                     self.blocking(move |ctx| ctx.repository.lanes.prepare(&task, &base)).await?
                 }
             };
+            self.beside(&made).await?;
             self.furnish(&made).await?;
             if let Some(saved) = &saved {
                 self.lay_out(&made, saved).await?;

@@ -93,11 +93,14 @@ impl Worker {
         for (name, value) in self.git(site, |ctx, lane| ctx.repository.lanes.agent_git_env(lane)).await? {
             environment.set(name, value);
         }
+        for (name, value) in ctx.sibling_variables(&site.lane.path) {
+            environment.set(&name, value);
+        }
         let door = match &inside {
             Some(inside) => {
                 let (lane, dir) = (site.lane.path.as_path(), inside.boxed.door());
                 ctx.services.door_variables(&mut environment, &self.claim, lane, &dir);
-                Some(ctx.services.door(&self.claim, lane, token, &dir, &ctx.repository.checkout))
+                Some(ctx.services.door(&self.claim, lane, token, &dir, ctx.project_checkout()))
             }
             None => {
                 ctx.services.worker_variables(&mut environment, &self.claim, &site.lane.path, token);

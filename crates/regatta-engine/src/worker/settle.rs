@@ -87,6 +87,12 @@ impl Worker {
         if let Some(why) = &self.planted {
             judgement = Judgement::Permanent(why.clone());
         }
+        if let (Judgement::Good { statement, .. }, false) = (&mut judgement, self.strayed.is_empty()) {
+            statement.verdict = Verdict::Warn;
+        }
+        for text in self.strayed.clone() {
+            self.record.evidence.push(Evidence::Note { text });
+        }
         self.heard_of_account(&judgement, heard.rejected.as_deref()).await?;
         if matches!(heard.ending.end, AgentEnd::NoSession) {
             self.record.session = None;

@@ -7,7 +7,7 @@ use regatta_core::id::TaskId;
 use regatta_core::node::{Fact, Requirement};
 use regatta_core::state::{Change, ParkReason, TaskState};
 use regatta_core::time::{Timestamp, counted};
-use regatta_core::train::{CarStep, LandRequest};
+use regatta_core::train::LandRequest;
 use serde_json::{Map, Value};
 
 use super::dependents::dead_dependency;

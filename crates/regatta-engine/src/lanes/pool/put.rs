@@ -31,7 +31,7 @@ impl Lanes {
             return Err(GitError::Fenced { path: lane.path.clone() });
         }
         match record.and_then(|record| self.manifest_for_pool(lane, record)) {
-            Some((slot, manifest)) if self.put(lane, &slot, &manifest)? => Ok(()),
+            Some((slot, manifest)) if self.put(lane, &slot, &manifest)? => self.leave_bay(lane),
             _ => self.unregister(lane),
         }
     }

@@ -200,7 +200,7 @@ impl Lanes {
         reader: Option<String>,
         base: &Oid,
     ) -> Result<(Lane, LaneRecord), GitError> {
-        let mut record = LaneRecord::begun(base, reader);
+        let mut record = LaneRecord { bay: self.bay.clone(), ..LaneRecord::begun(base, reader) };
         if self.pool.is_some() {
             record.fence = self.next_number(&self.lock_pool()?)?;
         }
@@ -208,6 +208,9 @@ impl Lanes {
         record.admin = self.admin_name(task, &path);
         let lane = self.lane(task, &record);
         self.clear_unfinished(&lane)?;
+        if let Some(above) = lane.path.parent().filter(|_| lane.bay.is_some()) {
+            fs::create_dir_all(above).map_err(io("create", above))?;
+        }
         self.save_record(task, &record)?;
         Ok((lane, record))
     }
