@@ -51,6 +51,7 @@ mod orchestrator;
 mod parallel_agents;
 mod parallel_orchestra;
 mod plan;
+mod pull_requests;
 mod profiles;
 mod queue;
 mod radar;

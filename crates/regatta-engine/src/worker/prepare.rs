@@ -68,6 +68,7 @@ impl Worker {
         } else if let Some(lane) = self.lane_at_pull_request(&history).await? {
             self.history = history;
             self.furnish(&lane).await?;
+            self.beside(&lane).await?;
             lane
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;

@@ -111,7 +111,7 @@ impl Project {
     }
 
     /// The file with the settings, or where it would be.
-    fn settings_file(&self) -> Result<PathBuf, Refusal> {
+    fn path_of_settings(&self) -> Result<PathBuf, Refusal> {
         match &self.config_file {
             Some(file) if file.file_name() == Some(crate::project::ROOKERY_FILE.as_ref()) => {
                 Err(Refusal::refused(format!("the settings are in {}, which has no `repos`", shown(file)))
@@ -164,7 +164,7 @@ impl Project {
         options: &ProjectOptions,
         skipped: Vec<SkippedRepoDocument>,
     ) -> Result<ReposAddedDocument, Refusal> {
-        let file = self.settings_file()?;
+        let file = self.path_of_settings()?;
         let old = match std::fs::read_to_string(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
