@@ -95,8 +95,7 @@ impl Common<'_> {
                 Repository::open(repo, target, &lanes_root, &config, trust, self.shared, self.notices)?;
             let repository = repository.named(name.clone(), &home.project_dir);
             repository.create_holds()?;
-            let settings =
-                Settings::new(
+            let settings = Settings::new(
                 config,
                 self.options.clone(),
                 self.inherited.to_vec(),

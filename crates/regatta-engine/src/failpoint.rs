@@ -62,7 +62,7 @@ static REACHED: AtomicU32 = AtomicU32::new(0);
 
 /// Dies here if a test asked for it.
 pub fn reach(name: &str) {
-    let is_listed = [ALL, IN_CHAINS, PAUSES].iter().any(|places| places.contains(&name));
+    let is_listed = [ALL, IN_CHAINS, PULLS, PAUSES].iter().any(|places| places.contains(&name));
     debug_assert!(is_listed, "failpoint {name} is not listed");
     if !cfg!(debug_assertions) {
         return;

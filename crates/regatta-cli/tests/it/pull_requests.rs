@@ -11,9 +11,9 @@ fn at_forge(settings: &str) -> (World, Forge) {
     let forge = Forge::start();
     let mut world = World::new(REGATTA);
     forge.furnish(&mut world);
+    world.env("REGATTA_TEST_LOOK_MS", "400");
     world.config(&format!(
-        "version: 1\nland: {{ via: pr, {settings} }}\ngithub: {{ every: 1s }}\n\
-         agents: {{ sh: {{ kind: command, argv: [sh] }} }}\n"
+        "version: 1\nland: {{ via: pr, {settings} }}\nagents: {{ sh: {{ kind: command, argv: [sh] }} }}\n"
     ));
     (world, forge)
 }

@@ -200,7 +200,9 @@ impl Land {
             ("retries", Value::Int(n)) => self.retries = count(*n),
             ("guard", Value::Texts(list)) => self.guard = texts(list),
             ("bounces", Value::Int(n)) => self.bounces = Some(count(*n)),
-            (key, value) if key.starts_with("pr.") => return self.pr.put(key.trim_start_matches("pr."), value),
+            (key, value) if key.starts_with("pr.") => {
+                return self.pr.put(key.trim_start_matches("pr."), value);
+            }
             _ => return false,
         }
         true

@@ -384,9 +384,9 @@ impl LandStep {
     /// The commit on the target, if this step ends a landing well.
     pub fn landed_commit(&self) -> Option<&Oid> {
         match self {
-            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } | LandStep::Merged { commit, .. } => {
-                Some(commit)
-            }
+            LandStep::Landed { commit }
+            | LandStep::AlreadyIn { commit }
+            | LandStep::Merged { commit, .. } => Some(commit),
             _ => None,
         }
     }

@@ -298,7 +298,13 @@ fn request(
     made: &Attempt,
     work: (Oid, Oid),
 ) -> Result<LandRequest, Refusal> {
-    Ok(LandRequest::new(&task.spec, made, work, project.decide_target()?, project.config.land.way(&task.spec)))
+    Ok(LandRequest::new(
+        &task.spec,
+        made,
+        work,
+        project.decide_target()?,
+        project.config.land.way(&task.spec),
+    ))
 }
 
 /// The result, to follow the task's id in a sentence.

@@ -68,9 +68,7 @@ fn send_in(draft: &mut Draft<'_>, task: &TaskId, prompt: &NewPrompt, request: &R
         }
         TaskState::Pending { .. } | TaskState::Parked { .. } => false,
         // An open pull request may stay open for days: its car leaves, and boards again with the new work.
-        TaskState::Landing { .. } => {
-            train::car_of(draft, &task)?.is_some_and(|car| car.step.is_proposed())
-        }
+        TaskState::Landing { .. } => train::car_of(draft, &task)?.is_some_and(|car| car.step.is_proposed()),
         state => !state.is_claimed(),
     };
     if rearmed && let Some((dependency, _)) = dead_dependency(draft, &task)? {

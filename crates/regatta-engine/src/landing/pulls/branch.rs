@@ -130,7 +130,9 @@ pub(super) fn delete(ctx: &Context, remote: &str, branch: &str, at: &Oid) -> Res
     let name = format!("refs/heads/{branch}");
     let git = ctx.repository.work.bare().cwd(&ctx.repository.checkout).env("GIT_TERMINAL_PROMPT", "0");
     let lease = format!("--force-with-lease={name}:{at}");
-    let ran =
-        git.args(["push", "--porcelain", "--no-verify", &lease, "--", remote]).arg(format!(":{name}")).run()?;
+    let ran = git
+        .args(["push", "--porcelain", "--no-verify", &lease, "--", remote])
+        .arg(format!(":{name}"))
+        .run()?;
     Ok(if ran.code == Some(0) { Deleted::Gone } else { Deleted::Stays })
 }

@@ -98,7 +98,10 @@ impl Pulls {
         let Some(there) = there else {
             ctx.memory.pulls.look_now();
             self.due_in(super::CHECKOUT * 5);
-            return self.waits(car, "its branch is gone at the remote".to_owned(), HeldBy::Forge).await.map_err(Into::into);
+            return self
+                .waits(car, "its branch is gone at the remote".to_owned(), HeldBy::Forge)
+                .await
+                .map_err(Into::into);
         };
         let ours = record.head.clone();
         let is_ahead = {
@@ -188,8 +191,8 @@ impl Pulls {
         let ctx = self.train.ctx.clone();
         // Only the first that is ready: the others would be behind again after its merge.
         let is_first = self.records.all().filter(|other| other.task != record.task).all(|other| {
-            let is_ready =
-                other.is_open() && other.shown.as_ref().is_some_and(|shown| shown.column == Column::ReadyToMerge);
+            let is_ready = other.is_open()
+                && other.shown.as_ref().is_some_and(|shown| shown.column == Column::ReadyToMerge);
             let place = |task: &TaskId| self.train.all_cars().iter().position(|car| car.task == *task);
             !is_ready || place(&record.task) < place(&other.task)
         });

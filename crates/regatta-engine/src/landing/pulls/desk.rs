@@ -86,7 +86,8 @@ impl Desk {
 fn remote_of(ctx: &Context, slug: &regatta_core::forge::Slug) -> Result<Option<String>, GitError> {
     let listed = ctx.repository.work.bare().args(["remote"]).text()?;
     for name in listed.lines() {
-        let url = ctx.repository.work.bare().args(["config", "--get"]).arg(format!("remote.{name}.url")).run()?;
+        let url =
+            ctx.repository.work.bare().args(["config", "--get"]).arg(format!("remote.{name}.url")).run()?;
         let url = String::from_utf8_lossy(&url.stdout).trim().to_owned();
         if RemoteAddress::parse(&url).is_ok_and(|address| address.slug.is_same(slug)) {
             return Ok(Some(name.to_owned()));

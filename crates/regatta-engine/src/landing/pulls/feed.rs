@@ -39,7 +39,9 @@ impl Pulls {
     ) -> Result<(), Trouble> {
         let Looked { car, record, facts, .. } = looked;
         let bots = &self.train.ctx.settings.config.github.bots;
-        let is_bot = |login: &str| bots.iter().any(|bot| bot.trim_end_matches("[bot]") == login.trim_end_matches("[bot]"));
+        let is_bot = |login: &str| {
+            bots.iter().any(|bot| bot.trim_end_matches("[bot]") == login.trim_end_matches("[bot]"))
+        };
         let by = if gathered.authors().into_iter().all(is_bot) { Speaker::Bots } else { Speaker::Review };
         let text = review_prompt(&record.repo, facts, gathered, &fence());
         let _ = desk;
@@ -58,7 +60,8 @@ impl Pulls {
         let ctx = self.train.ctx.clone();
         let mut record = record.clone();
         let runs: std::collections::BTreeSet<u64> = failed.iter().filter_map(|check| check.run).collect();
-        let done = record.reruns.as_ref().filter(|(head, _)| *head == facts.head.commit).map_or(0, |(_, n)| *n);
+        let done =
+            record.reruns.as_ref().filter(|(head, _)| *head == facts.head.commit).map_or(0, |(_, n)| *n);
         if done < ctx.settings.config.land.retries && !runs.is_empty() {
             record.reruns = Some((facts.head.commit.clone(), done + 1));
             self.records.put(record.clone()).await?;

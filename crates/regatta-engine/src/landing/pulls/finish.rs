@@ -89,7 +89,11 @@ impl Pulls {
             // The next look finds out why.
             Ok(Merged::NotNow { why }) => {
                 let ctx = &self.train.ctx;
-                ctx.memory.pulls.known().again.insert(car.task.clone(), crate::clock::now().plus(super::PAUSE));
+                ctx.memory
+                    .pulls
+                    .known()
+                    .again
+                    .insert(car.task.clone(), crate::clock::now().plus(super::PAUSE));
                 if method.is_some() {
                     self.not_merged(car, &record, head).await?;
                 }
@@ -150,7 +154,12 @@ impl Pulls {
     ) -> Result<Ended, Trouble> {
         let Some(commit) = commit else {
             self.due_in(CHECKOUT * 5);
-            self.waits(car, format!("{} is merged; its commit is not known yet", facts.number), HeldBy::Forge).await?;
+            self.waits(
+                car,
+                format!("{} is merged; its commit is not known yet", facts.number),
+                HeldBy::Forge,
+            )
+            .await?;
             return Ok(Ended::Nothing);
         };
         let head = facts.head.commit.clone();
@@ -177,7 +186,8 @@ impl Pulls {
                 let commit = commit.clone();
                 ctx.blocking(move |ctx| {
                     Ok::<_, GitError>(
-                        ctx.repository.work.exists(&commit)? && ctx.repository.work.is_ancestor(&commit, &tip)?,
+                        ctx.repository.work.exists(&commit)?
+                            && ctx.repository.work.is_ancestor(&commit, &tip)?,
                     )
                 })
                 .await?
@@ -186,7 +196,8 @@ impl Pulls {
         };
         let Some(tip) = tip.filter(|_| has_it) else {
             self.due_in(CHECKOUT * 5);
-            let why = format!("#{number} was merged as {}, which {} does not have yet", commit.short(), desk.base);
+            let why =
+                format!("#{number} was merged as {}, which {} does not have yet", commit.short(), desk.base);
             self.waits(car, why, HeldBy::Forge).await?;
             return Ok(Ended::Nothing);
         };

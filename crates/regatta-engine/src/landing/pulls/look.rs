@@ -20,7 +20,7 @@ use super::{Ended, Pulls, Trouble, feed};
 use crate::clock;
 use crate::forge::{ForgeError, Pull};
 use crate::landing::gate;
-use crate::persist::until_answered;
+use crate::persist::{for_test, until_answered};
 
 /// Most pull requests in one look.
 const MOST: usize = 100;
@@ -49,7 +49,8 @@ impl Pulls {
             .filter(|car| matches!(car.step, CarStep::Proposed { .. }))
             .cloned()
             .collect();
-        let watched: Vec<PullRecord> = self.records.all().filter(|record| record.is_open()).cloned().collect();
+        let watched: Vec<PullRecord> =
+            self.records.all().filter(|record| record.is_open()).cloned().collect();
         let declined = self.records.all().filter(|record| record.pull.is_some() && record.end.is_some());
         let declined: Vec<PullRecord> = self.worth_a_look(declined.cloned().collect()).await?;
         if watched.is_empty() && declined.is_empty() {
@@ -125,7 +126,8 @@ impl Pulls {
         if is_time {
             known.again.remove(&record.task);
         }
-        let is_allowed = record.allowed.is_some() && record.allowed.as_ref().map(|it| &it.head) == record.head.as_ref();
+        let is_allowed =
+            record.allowed.is_some() && record.allowed.as_ref().map(|it| &it.head) == record.head.as_ref();
         is_time || is_allowed || glance.is_news(record.print.as_deref())
     }
 
@@ -157,7 +159,14 @@ impl Pulls {
         let policy = desk.policy(&ctx, &record, self.is_tested(head).await?);
         let heard = record.heard.keys();
         let own = record.comment.iter().cloned().collect();
-        let due = feedback::due(&facts, &policy, &own, &heard, ctx.settings.config.land.pr.quiet.unwrap_or_default(), now);
+        let due = feedback::due(
+            &facts,
+            &policy,
+            &own,
+            &heard,
+            ctx.settings.config.land.pr.quiet.unwrap_or_default(),
+            now,
+        );
         let expected = Expected { head: head.clone(), base: record.base.clone() };
         let seen = Seen {
             now,
@@ -187,14 +196,7 @@ impl Pulls {
     }
 
     /// Some things change without news from the forge: a time runs out.
-    fn look_again_in_time(
-        &self,
-        task: &TaskId,
-        next: &Next,
-        due: &Due,
-        record: &PullRecord,
-        now: Timestamp,
-    ) {
+    fn look_again_in_time(&self, task: &TaskId, next: &Next, due: &Due, record: &PullRecord, now: Timestamp) {
         let pr = &self.train.ctx.settings.config.land.pr;
         let mut at = match next {
             Next::LookAgain { after } => Some(now.plus(*after)),
@@ -225,9 +227,10 @@ impl Pulls {
                     .and(record.pushed_at),
             })
             .collect();
-        let every = self.train.ctx.settings.config.github.every;
-        let pause = if cars.is_empty() { Some(ASIDE) } else { look_every(&awaited, every, now) };
-        let at = now.plus(pause.unwrap_or(ASIDE));
+        let every = for_test("REGATTA_TEST_LOOK_MS").unwrap_or(self.train.ctx.settings.config.github.every);
+        let aside = for_test("REGATTA_TEST_LOOK_MS").unwrap_or(ASIDE);
+        let pause = if cars.is_empty() { Some(aside) } else { look_every(&awaited, every, now) };
+        let at = now.plus(pause.unwrap_or(aside));
         self.train.ctx.memory.pulls.known().look_at = Some(at);
         self.due_at(at);
     }
@@ -241,7 +244,9 @@ impl Pulls {
             let shown = self.records.of(&car.task).and_then(|record| record.shown.clone());
             let (why, by) = match shown {
                 Some(shown) => (shown.line.clone(), super::decide::held_by(shown.column, &shown)),
-                None => ("its pull request was not looked at yet".to_owned(), regatta_core::train::HeldBy::Forge),
+                None => {
+                    ("its pull request was not looked at yet".to_owned(), regatta_core::train::HeldBy::Forge)
+                }
             };
             self.waits(car, why, by).await?;
         }
@@ -283,7 +288,8 @@ impl Pulls {
         self.records.put(open).await?;
         let operation = Operation::Land { by: feed::FORGE.to_owned(), attempt: made.n, request };
         let request = RequestId::fresh();
-        match until_answered(|| ctx.services.store.operate(&record.task, &operation, &request, clock::now())).await
+        match until_answered(|| ctx.services.store.operate(&record.task, &operation, &request, clock::now()))
+            .await
         {
             Ok(()) | Err(StoreError::Refused(_) | StoreError::Conflict(_)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -331,7 +337,8 @@ impl Pulls {
                 let mut over = record;
                 if let Some(commit) = commit {
                     let head = facts.head.commit.clone();
-                    over.end = Some(regatta_core::forge::record::PullEnd::Merged { commit: commit.clone(), head });
+                    over.end =
+                        Some(regatta_core::forge::record::PullEnd::Merged { commit: commit.clone(), head });
                     self.records.put(over).await?;
                 }
                 Ok(None)

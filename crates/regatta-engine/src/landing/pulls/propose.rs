@@ -272,7 +272,8 @@ impl Pulls {
                 return self.others_pushed(desk, car, record.clone()).await.map(|()| false);
             }
             let stop = self.train.stop.clone();
-            let pushed = remote::push_branch(&ctx, &desk.head, &record.branch, there, head.clone(), stop).await?;
+            let pushed =
+                remote::push_branch(&ctx, &desk.head, &record.branch, there, head.clone(), stop).await?;
             match pushed {
                 Pushed::Done => failpoint::reach("pr-pushed"),
                 Pushed::Moved => return Ok(false),
@@ -381,11 +382,7 @@ impl Pulls {
 }
 
 /// Work on a target, as the forge would merge it.
-fn candidate(
-    ctx: &crate::context::Context,
-    tip: &Oid,
-    head: &Oid,
-) -> Result<Candidate, GitError> {
+fn candidate(ctx: &crate::context::Context, tip: &Oid, head: &Oid) -> Result<Candidate, GitError> {
     let work = &ctx.repository.work;
     if work.is_ancestor(head, tip)? {
         return Ok(Candidate::AlreadyIn);

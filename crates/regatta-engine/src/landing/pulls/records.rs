@@ -27,7 +27,8 @@ impl Records {
     /// Reads all of them. One that only a newer version can read is left alone.
     pub(super) async fn load(&mut self) -> Result<(), LandError> {
         let documents = until_answered(|| self.ctx.services.store.documents(PULL, "")).await?;
-        let records = documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
+        let records =
+            documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
         let train = self.ctx.repository.train();
         self.all = records
             .filter(|record| record.train == train)
@@ -54,7 +55,8 @@ impl Records {
     /// Writes a record. A person may have allowed a merge since it was read: that word is kept.
     pub(super) async fn put(&mut self, mut record: PullRecord) -> Result<(), LandError> {
         loop {
-            let known = until_answered(|| self.ctx.services.store.document(PULL, record.task.as_str())).await?;
+            let known =
+                until_answered(|| self.ctx.services.store.document(PULL, record.task.as_str())).await?;
             let version = known.as_ref().map_or(0, |known| known.version);
             let stored = known.and_then(|known| serde_json::from_str::<PullRecord>(&known.body).ok());
             if let Some(stored) = &stored

@@ -40,9 +40,9 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
             | LandStep::Proposed { .. }
             | LandStep::Merge { .. } => Change::Proceed,
             LandStep::Wait { why, held_by } => Change::Wait { why, held_by },
-            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } | LandStep::Merged { commit, .. } => {
-                Change::Land { commit, target }
-            }
+            LandStep::Landed { commit }
+            | LandStep::AlreadyIn { commit }
+            | LandStep::Merged { commit, .. } => Change::Land { commit, target },
             // Told by the event behind it.
             LandStep::Reject { .. } | LandStep::Tested { .. } => return None,
             LandStep::Bounce { .. } => Change::Bounce,
