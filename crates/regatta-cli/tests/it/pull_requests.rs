@@ -10,11 +10,11 @@ use crate::REGATTA;
 fn at_forge(settings: &str) -> (World, Forge) {
     let forge = Forge::start();
     let mut world = World::new(REGATTA);
-    forge.furnish(&mut world);
     world.env("REGATTA_TEST_LOOK_MS", "400");
     world.config(&format!(
         "version: 1\nland: {{ via: pr, {settings} }}\nagents: {{ sh: {{ kind: command, argv: [sh] }} }}\n"
     ));
+    forge.furnish(&mut world);
     (world, forge)
 }
 

@@ -57,6 +57,11 @@ impl Pulls {
             self.waits(car, why, HeldBy::Person).await?;
             return Ok(Ended::Went);
         };
+        if let Some(why) = self.is_on_unpushed_work(desk, car, &tip).await? {
+            self.due_in(super::PAUSE);
+            self.waits(car, why, HeldBy::Person).await?;
+            return Ok(Ended::Went);
+        }
         let (head, onto) = (car.request.head.clone(), tip.clone());
         match ctx.blocking(move |ctx| candidate(ctx, &onto, &head)).await? {
             Candidate::Conflict(paths) => {
@@ -66,6 +71,31 @@ impl Pulls {
             Candidate::Clean(commit, tree) => self.test(car, commit, tree).await?,
         }
         Ok(Ended::Went)
+    }
+
+    /// Work on commits of the target that only this repository has: a pull request would contain them too.
+    async fn is_on_unpushed_work(
+        &self,
+        desk: &Desk,
+        car: &Car,
+        tip: &Oid,
+    ) -> Result<Option<String>, GitError> {
+        let ctx = &self.train.ctx;
+        let (base, tip, target) = (car.request.base.clone(), tip.clone(), ctx.repository.target.clone());
+        let is_unpushed = ctx.blocking(move |ctx| {
+            let work = &ctx.repository.work;
+            let Some(here) = ctx.repository.repo.read_ref(&format!("refs/heads/{target}"))? else {
+                return Ok(false);
+            };
+            Ok(!work.is_ancestor(&base, &tip)? && work.is_ancestor(&base, &here)?)
+        });
+        let (target, base) = (&ctx.repository.target, &desk.base);
+        Ok(is_unpushed.await?.then(|| {
+            format!(
+                "{target} has commits that {base}/{target} does not have, and its work is built on them; push them \
+                 first: git push {base} {target}"
+            )
+        }))
     }
 
     /// Why no further pull request may be opened.
