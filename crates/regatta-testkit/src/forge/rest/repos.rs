@@ -21,7 +21,6 @@ pub(super) fn answer(scene: &mut Scene, rest: &[&str]) -> Option<Reply> {
         ("GET", ["rules", "branches", branch @ ..]) => {
             scene.call.page(rules(repo, &repo.rules_of(&branch.join("/"))))
         }
-        ("GET", ["branches", branch @ ..]) => branch_of(scene, &branch.join("/")),
         ("GET", ["git", "ref", name @ ..]) => {
             match repo.bare().resolve(&format!("refs/{}", name.join("/"))) {
                 Some(sha) => Reply::json(200, &view.git_ref(repo, &format!("refs/{}", name.join("/")), &sha)),
@@ -58,25 +57,6 @@ pub(super) fn answer(scene: &mut Scene, rest: &[&str]) -> Option<Reply> {
         ("POST", ["actions", "runs", id, "rerun-failed-jobs"]) => rerun(scene, number(id)),
         _ => return None,
     })
-}
-
-/// A branch. Rules here are rulesets; the older protection has none.
-fn branch_of(scene: &Scene, branch: &str) -> Reply {
-    let repo = &scene.state.repos[scene.at];
-    let Some(sha) = repo.bare().tip(branch) else { return refusal(404, "Branch not found") };
-    let api = format!("{}/repos/{}/branches/{branch}", scene.call.site.api, repo.full_name());
-    let checks = json!({"enforcement_level": "off", "contexts": [], "checks": []});
-    Reply::json(
-        200,
-        &json!({
-            "name": branch,
-            "commit": {"sha": sha, "url": format!("{}/repos/{}/commits/{sha}", scene.call.site.api, repo.full_name())},
-            "_links": {"self": api, "html": format!("{}/{}/tree/{branch}", scene.call.site.web, repo.full_name())},
-            "protected": false,
-            "protection": {"enabled": false, "required_status_checks": checks},
-            "protection_url": format!("{api}/protection"),
-        }),
-    )
 }
 
 fn permission(scene: &Scene, login: &str) -> Reply {
