@@ -178,6 +178,17 @@ impl World {
         path
     }
 
+    /// Runs git in the checkout with the variables of this world; it must succeed. Returns its output, trimmed.
+    #[track_caller]
+    pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        let mut command = Command::new("git");
+        command.current_dir(self.root()).env_clear().envs(self.variables()).args(args);
+        let output = command.output().expect("git can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
     /// Every variable that a program of this world sees.
     pub fn variables(&self) -> Vec<(OsString, OsString)> {
         // With fixed dates all commits of one run would have the same second, and agents would not inherit them anyway.

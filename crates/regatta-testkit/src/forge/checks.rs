@@ -38,6 +38,16 @@ impl Conclusion {
     }
 }
 
+/// Where a check run is until it has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as GitHub names them")]
+pub enum Progress {
+    #[default]
+    Queued,
+    InProgress,
+    Waiting,
+}
+
 /// One check run; for Actions it is a job too.
 #[derive(Clone, Debug)]
 pub struct Check {
@@ -49,14 +59,16 @@ pub struct Check {
     pub name: String,
     /// How it ended; none while it is queued or running.
     pub conclusion: Option<Conclusion>,
-    /// Has begun.
-    pub running: bool,
+    /// Where it is until it has ended.
+    pub progress: Progress,
     /// The app's slug.
     pub app: String,
     /// The first line of its output.
     pub title: Option<String>,
     /// The output.
     pub summary: Option<String>,
+    /// Remarks beside lines.
+    pub annotations: Vec<String>,
     /// The job's log.
     pub log: String,
     /// Begun.
@@ -122,10 +134,11 @@ impl Rollup {
 impl Check {
     /// Where it is, in lower case, as REST writes it.
     pub(super) fn status(&self) -> &'static str {
-        match (self.conclusion, self.running) {
+        match (self.conclusion, self.progress) {
             (Some(_), _) => "completed",
-            (None, true) => "in_progress",
-            (None, false) => "queued",
+            (None, Progress::Queued) => "queued",
+            (None, Progress::InProgress) => "in_progress",
+            (None, Progress::Waiting) => "waiting",
         }
     }
 

@@ -112,9 +112,17 @@ impl Shared {
         let sent = match place {
             _ if received.method == "CONNECT" => self.stranger(&received),
             Place::Elsewhere => self.stranger(&received),
-            Place::Api(site, target) => self.api(&received, site, &target),
+            Place::Api(site, target) => {
+                let _counted = self.count();
+                let sent = self.api(&received, site, &target);
+                return self.send(sent, reader, writer);
+            }
             Place::Web(_, target) => self.web(&received, &target),
         };
+        self.send(sent, reader, writer)
+    }
+
+    fn send(&self, sent: Sent, reader: impl Read, writer: impl Write) -> io::Result<()> {
         let result = match sent {
             Sent::Whole(reply) => reply.send(writer),
             Sent::Half(reply) => {
@@ -131,6 +139,14 @@ impl Shared {
         };
         self.changed.notify_all();
         result
+    }
+
+    /// Counts a request as long as the result lives.
+    fn count(&self) -> InFlight<'_> {
+        let mut inner = self.lock();
+        inner.in_flight += 1;
+        inner.most_in_flight = inner.most_in_flight.max(inner.in_flight);
+        InFlight(self)
     }
 
     fn stranger(&self, received: &Received) -> Sent {
@@ -163,9 +179,13 @@ impl Shared {
         };
         let (line, place) = (called.line(), inner.calls.len());
         inner.calls.push(called);
-        inner.in_flight += 1;
-        inner.most_in_flight = inner.most_in_flight.max(inner.in_flight);
+        self.changed.notify_all();
         let met = inner.faults.take(&line);
+        if let Some(Fault::Hold(gate)) = met.as_ref().map(|met| &met.fault) {
+            drop(inner);
+            gate.pass();
+            inner = self.lock();
+        }
         let call = user.map(|user| Call {
             method: received.method.clone(),
             path: path.to_owned(),
@@ -178,7 +198,6 @@ impl Shared {
         if let Sent::Whole(reply) = &sent {
             inner.calls[place].status = Some(reply.status);
         }
-        inner.in_flight -= 1;
         sent
     }
 
@@ -204,6 +223,11 @@ impl Shared {
         match met.map(|met| met.fault) {
             Some(Fault::Hang) => Sent::Hang,
             Some(Fault::Refuse) => Sent::Nothing,
+            Some(Fault::Hold(gate)) => {
+                drop(inner);
+                gate.pass();
+                self.git(self.lock(), received, target, &name, service, None)
+            }
             fault => self.git(inner, received, target, &name, service, fault),
         }
     }
@@ -264,6 +288,15 @@ impl Shared {
     }
 }
 
+/// A request that is not answered yet.
+struct InFlight<'a>(&'a Shared);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_flight -= 1;
+    }
+}
+
 /// What the client gets.
 enum Sent {
     Whole(Reply),
@@ -290,7 +323,11 @@ impl Inner {
             Some(Fault::Refuse) => return Sent::Nothing,
             _ => {}
         }
-        let Some(call) = call else { return Sent::Whole(refusal(401, "Bad credentials")) };
+        let Some(call) = call else {
+            let has_token = received.given("authorization").is_some();
+            let words = if has_token { "Bad credentials" } else { "Requires authentication" };
+            return Sent::Whole(refusal(401, words));
+        };
         let (fault, then) = met.map(|met| (met.fault, met.then)).unzip();
         let mut lagging = then.flatten();
         let reply = self.limited(&call, asked.is_some()).unwrap_or_else(|| match asked {

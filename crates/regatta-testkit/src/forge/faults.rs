@@ -1,9 +1,12 @@
 //! Trouble that a test scripts: which request meets it, and what it is.
 
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
 use serde_json::json;
 
 use super::call::refusal;
 use super::state::{Moment, State};
+use crate::daemon::DEADLINE;
 use crate::http::Reply;
 
 /// What happens to a request instead of, or besides, its answer.
@@ -44,8 +47,51 @@ pub enum Fault {
     Redirected(String),
     /// A page instead of JSON.
     Html(u16),
+    /// The request waits at the gate; then it is done and answered as ever. See [`Forge::hold`](super::Forge::hold).
+    Hold(Gate),
     /// The answer that the request would have got when the fault was scripted: lists lag behind.
     Lag,
+}
+
+/// A place where a request waits until the test lets it go.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<(Mutex<Passage>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Passage {
+    arrived: bool,
+    open: bool,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, Passage> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, what: &str, over: impl Fn(&Passage) -> bool) {
+        let waited = self.0.1.wait_timeout_while(self.lock(), DEADLINE, |passage| !over(passage));
+        let (passage, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(over(&passage), "{what}");
+    }
+
+    /// The request is here, and waits.
+    pub(super) fn pass(&self) {
+        self.lock().arrived = true;
+        self.0.1.notify_all();
+        self.wait("the gate was not opened", |passage| passage.open);
+    }
+
+    /// Waits until the request has come.
+    #[track_caller]
+    pub fn arrived(&self) {
+        self.wait("no request has come to the gate", |passage| passage.arrived);
+    }
+
+    /// Lets it go.
+    pub fn open(&self) {
+        self.lock().open = true;
+        self.0.1.notify_all();
+    }
 }
 
 /// Faults that wait for their requests.
@@ -129,7 +175,7 @@ impl Fault {
                 let page = "<!DOCTYPE html><html><body><h1>Unicorn!</h1></body></html>";
                 Reply::of(*status, "text/html; charset=utf-8", page)
             }
-            Self::Hang | Self::Cut | Self::Lost | Self::Refuse | Self::Lag => return None,
+            Self::Hang | Self::Cut | Self::Lost | Self::Refuse | Self::Hold(_) | Self::Lag => return None,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bare::{Bare, NOTHING};
-use super::checks::{Check, Conclusion};
+use super::checks::{Check, Conclusion, Progress};
 use super::state::{Ci, Happened, Issue, Method, Moment, Pull, State, Verdict};
 
 /// The commits of a repository's branches.
@@ -154,7 +154,8 @@ impl State {
             run,
             name: name.to_owned(),
             conclusion,
-            running: false,
+            progress: Progress::default(),
+            annotations: Vec::new(),
             app: "github-actions".to_owned(),
             title: None,
             summary: None,

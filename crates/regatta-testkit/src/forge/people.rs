@@ -3,6 +3,7 @@
 use super::backend::Pushed;
 use super::bare::NOTHING;
 use super::merging::Wish;
+use super::proposing::Proposal;
 use super::scene::Forge;
 use super::state::{Comment, Happened, Method, Review, State, Thread, Verdict};
 
@@ -24,7 +25,7 @@ impl Inline {
     }
 }
 
-/// Somebody in a repository.
+/// A person in a repository.
 #[derive(Debug)]
 pub struct Person<'a> {
     forge: &'a Forge,
@@ -306,6 +307,19 @@ impl<'a> Person<'a> {
         });
     }
 
+    /// Opens a pull request for a branch, or for `owner:branch`; returns its number.
+    #[track_caller]
+    pub fn open_pull(&self, head: &str, base: &str, title: &str, body: &str) -> u64 {
+        self.change(|state, at| {
+            state.next_moment();
+            let author = &self.login;
+            let proposal = Proposal { author, title, body, head, head_repo: None, base, draft: false };
+            state
+                .propose(at, &proposal)
+                .unwrap_or_else(|refused| panic!("{head} is not proposed: {refused:?}"))
+        })
+    }
+
     /// Opens an issue; returns its number.
     #[track_caller]
     pub fn open_issue(&self, title: &str, body: &str) -> u64 {
@@ -370,6 +384,23 @@ impl<'a> Person<'a> {
         self.change(|state, at| {
             let id = state.repos[at].issues[&by].id;
             state.repos[at].issues.get_mut(&number).expect("there is such an issue").blocked_by.push(id);
+        });
+    }
+
+    /// Makes an issue a part of another one.
+    #[track_caller]
+    pub fn make_part(&self, parent: u64, part: u64) {
+        self.change(|state, at| {
+            let id = state.repos[at].issues[&part].id;
+            state.repos[at].issues.get_mut(&parent).expect("there is such an issue").sub_issues.push(id);
+        });
+    }
+
+    /// Lets nobody but members comment on an issue any more.
+    #[track_caller]
+    pub fn lock(&self, number: u64) {
+        self.change(|state, at| {
+            state.repos[at].issues.get_mut(&number).expect("there is such an issue").locked = true;
         });
     }
 

@@ -19,6 +19,8 @@ pub struct Rules {
     pub linear: bool,
     /// Commits must be signed.
     pub signatures: bool,
+    /// Set by the older protection of branches, not by a ruleset: another route tells of them.
+    pub classic: bool,
 }
 
 impl Rules {
@@ -42,6 +44,12 @@ impl Rules {
     /// Demands the merge queue.
     pub fn queue(mut self) -> Self {
         self.queue = true;
+        self
+    }
+
+    /// The older way to set them.
+    pub fn classic(mut self) -> Self {
+        self.classic = true;
         self
     }
 

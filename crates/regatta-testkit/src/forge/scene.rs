@@ -13,14 +13,15 @@ use tempfile::TempDir;
 use super::backend::Pushed;
 use super::bare::Bare;
 use super::call::Called;
-use super::checks::{Conclusion, Status, StatusState};
+use super::checks::{Check, Conclusion, Status, StatusState};
 use super::door::{Bucket, Inner, Shared, Used};
-use super::faults::Fault;
+use super::faults::{Fault, Gate};
 use super::people::Person;
 use super::rules::Rules;
 use super::state::{Ci, Method, Moment, Permission, Repo, State, User};
 use crate::daemon::DEADLINE;
 use crate::repo::write;
+use crate::world::World;
 
 /// The user whose token a world has.
 const VIEWER: &str = "octo";
@@ -217,7 +218,7 @@ impl Forge {
         self
     }
 
-    /// Somebody who acts in the first repository; made as a member who may push if unknown.
+    /// A person who acts in the first repository; made as a member who may push if unknown.
     pub fn as_user(&self, login: &str) -> Person<'_> {
         let full_name = self.first();
         let is_known = self.read(|state| state.users.contains_key(login));
@@ -247,6 +248,16 @@ impl Forge {
             log.clone_into(&mut checks.last_mut().expect("it was just recorded").log);
             id
         })
+    }
+
+    /// Changes a check run: its progress, end, app, output, remarks or log.
+    #[track_caller]
+    pub fn edit_check(&self, id: u64, edit: impl FnOnce(&mut Check)) -> &Self {
+        self.change(|state| {
+            let mut checks = state.repos.iter_mut().flat_map(|repo| repo.checks.values_mut().flatten());
+            edit(checks.find(|check| check.id == id).expect("a check run that was recorded"));
+        });
+        self
     }
 
     /// Records a commit status.
@@ -283,6 +294,13 @@ impl Forge {
     /// or `POST /acme/shop.git/git-receive-pack`, `*` stands for anything.
     pub fn next(&self, pattern: &str, fault: Fault) -> &Self {
         self.next_times(pattern, 1, fault)
+    }
+
+    /// The next request that fits waits until the test opens the gate: for what people do at just that moment.
+    pub fn hold(&self, pattern: &str) -> Gate {
+        let gate = Gate::default();
+        self.next(pattern, Fault::Hold(gate.clone()));
+        gate
     }
 
     /// The next requests that fit meet this fault.
@@ -451,6 +469,22 @@ impl Forge {
     /// The address of a repository for git.
     pub fn remote(&self, full_name: &str) -> String {
         format!("http://github.localhost/{full_name}.git")
+    }
+
+    /// Puts a world's checkout at this server: `acme/shop` gets what the checkout has, and is its `origin`; the
+    /// programs of the world speak as `octo`. The repository is made if it is not there.
+    pub fn furnish(&self, world: &mut World) -> &Self {
+        let full_name = "acme/shop";
+        if self.read(|state| state.repo(full_name).is_none()) {
+            self.repo(full_name).member(full_name, VIEWER, Permission::Write);
+        }
+        for (name, value) in self.world_env() {
+            world.env(&name, value);
+        }
+        world.git(["remote", "add", "origin", &self.remote(full_name)]);
+        world.git(["push", "--quiet", "origin", "HEAD:refs/heads/main"]);
+        world.git(["fetch", "--quiet", "origin"]);
+        self
     }
 
     /// A directory that lives as long as the server.

@@ -44,7 +44,7 @@ pub struct State {
     latest: i64,
 }
 
-/// Somebody with a login and a token.
+/// A person or an app, with a login and a token.
 #[derive(Clone, Debug)]
 pub struct User {
     /// The login.

@@ -83,7 +83,7 @@ impl Scene<'_> {
             return no("Head branch was modified. Review and try the merge again.");
         }
         if pull.queue.is_some() {
-            return no("Pull request Pull request is already queued to merge");
+            return no("Pull request is already in the merge queue");
         }
         if repo.mergeable(issue, pull) == Mergeable::Conflicting {
             return no("Pull request has merge conflicts");

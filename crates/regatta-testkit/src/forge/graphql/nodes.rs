@@ -16,7 +16,7 @@ fn iso(at: Option<Moment>) -> Value {
 }
 
 impl View<'_> {
-    /// Somebody who does something.
+    /// The user or app that does something.
     pub(super) fn actor(&self, login: &str) -> Value {
         let rest = self.user(login);
         json!({
@@ -33,7 +33,6 @@ impl View<'_> {
         let permission = repo.permission(self.user).map(|permission| permission.name().to_uppercase());
         let parent =
             repo.parent.and_then(|id| self.state.by_id(id)).map(|at| self.brief(&self.state.repos[at]));
-        let allows = |method| repo.methods.contains(&method);
         with(
             self.brief(repo),
             json!({
@@ -43,10 +42,6 @@ impl View<'_> {
                 "isArchived": false,
                 "parent": parent,
                 "defaultBranchRef": self.reference(repo, &repo.default_branch),
-                "mergeCommitAllowed": allows(Method::Merge),
-                "squashMergeAllowed": allows(Method::Squash),
-                "rebaseMergeAllowed": allows(Method::Rebase),
-                "deleteBranchOnMerge": repo.delete_branch_on_merge,
                 "autoMergeAllowed": false,
                 "pullRequests": connection(repo.pulls().map(|(issue, _)| self.pull_brief(repo, issue)).collect()),
                 "issues": connection(
@@ -62,10 +57,13 @@ impl View<'_> {
     }
 
     fn brief(&self, repo: &Repo) -> Value {
+        let allows = |method| repo.methods.contains(&method);
         json!({
             "__typename": "Repository", "id": format!("R_{}", repo.id), "databaseId": repo.id, "name": repo.name,
             "nameWithOwner": repo.full_name(), "url": self.repo_page(repo), "owner": self.actor(&repo.owner),
             "isPrivate": repo.private,
+            "mergeCommitAllowed": allows(Method::Merge), "squashMergeAllowed": allows(Method::Squash),
+            "rebaseMergeAllowed": allows(Method::Rebase), "deleteBranchOnMerge": repo.delete_branch_on_merge,
         })
     }
 
@@ -142,6 +140,12 @@ impl View<'_> {
 
     fn check_run(&self, repo: &Repo, check: &Check, required: bool) -> Value {
         let page = format!("{}/actions/runs/{}/job/{}", self.repo_page(repo), check.run, check.id);
+        let annotations = check.annotations.iter().map(|message| {
+            json!({
+                "__typename": "CheckAnnotation", "message": message, "title": null, "path": "README.md",
+                "annotationLevel": "FAILURE",
+            })
+        });
         let is_actions = check.app == "github-actions";
         let run = json!({
             "__typename": "WorkflowRun", "id": format!("WFR_{}", check.run), "databaseId": check.run, "runNumber": 1,
@@ -156,7 +160,7 @@ impl View<'_> {
             "startedAt": check.at.iso(), "completedAt": iso(check.conclusion.map(|_| check.at)),
             "title": check.title, "summary": check.summary, "text": null,
             "isRequired": required,
-            "annotations": connection(Vec::new()),
+            "annotations": connection(annotations.collect()),
             "checkSuite": {
                 "__typename": "CheckSuite", "id": format!("CS_{}", check.run), "databaseId": check.run,
                 "app": {"__typename": "App", "slug": check.app, "name": check.app, "databaseId": 15368},

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Scene;
 use crate::forge::call::{invalid, not_found, refusal};
 use crate::forge::merging::{Refused, Wish};
+use crate::forge::proposing::{NotOpened, Proposal};
 use crate::forge::state::{Happened, Issue, Method, Permission, Pull};
 use crate::http::Reply;
 
@@ -67,53 +68,20 @@ fn open(scene: &mut Scene) -> Result<Reply, Reply> {
     else {
         return Err(refusal(422, "Invalid request.\n\n\"title\", \"head\", \"base\" weren't supplied."));
     };
-    let repo = &scene.state.repos[scene.at];
-    let (owner, branch) = head.split_once(':').unwrap_or((&repo.owner, head));
-    // The head is in this repository, or in a fork of it that the owner has.
-    let family = |other: &&crate::forge::state::Repo| {
-        other.owner == owner
-            && (other.id == repo.id || other.parent == Some(repo.id) || repo.parent == Some(other.id))
-    };
-    let Some(head_repo) = scene.state.repos.iter().find(family) else {
-        return Err(missing("head"));
-    };
-    let head_id = head_repo.id;
-    let Some(head_sha) = head_repo.bare().tip(branch) else { return Err(missing("head")) };
-    let Some(base_sha) = repo.bare().tip(base) else { return Err(missing("base")) };
-    let is_same = |(issue, pull): (&Issue, &Pull)| {
-        issue.is_open && pull.head_repo == head_id && pull.head == branch && pull.base == base
-    };
-    if repo.pulls().any(is_same) {
-        return Err(invalid("PullRequest", &format!("A pull request already exists for {owner}:{branch}.")));
-    }
-    let (branch, base) = (branch.to_owned(), base.to_owned());
-    let body = call.text("body").unwrap_or_default();
-    let draft = call.body["draft"].as_bool().unwrap_or(false);
-    let number = scene.state.open_issue(scene.at, &call.user, title, body);
-    let pull = Pull {
+    let proposal = Proposal {
+        author: &call.user,
+        title,
+        body: call.text("body").unwrap_or_default(),
+        head,
+        head_repo: call.text("head_repo"),
         base,
-        base_sha: base_sha.clone(),
-        head_repo: head_id,
-        head: branch.clone(),
-        head_sha: head_sha.clone(),
-        draft,
-        merged: None,
-        reviewers: Vec::new(),
-        reviews: Vec::new(),
-        threads: Vec::new(),
-        queue: None,
-        looks: 0,
+        draft: call.body["draft"].as_bool().unwrap_or(false),
     };
-    let issue = scene.state.repos[scene.at].issues.get_mut(&number).expect("it was just opened");
-    issue.pull = Some(pull);
-    scene.state.bring(scene.at, number, &head_sha);
-    let repo = &scene.state.repos[scene.at];
-    if repo.bare().contains(&base_sha, &head_sha) {
-        let words = format!("No commits between {} and {branch}", repo.default_branch);
-        scene.state.repos[scene.at].issues.remove(&number);
-        return Err(invalid("PullRequest", &words));
-    }
-    scene.state.begin_checks(scene.at, number);
+    let opened = scene.state.propose(scene.at, &proposal);
+    let number = opened.map_err(|refused| match refused {
+        NotOpened::Missing(field) => missing(field),
+        NotOpened::Because(words) => invalid("PullRequest", &words),
+    })?;
     Ok(whole(scene, number, 201))
 }
 

@@ -7,7 +7,7 @@ use crate::forge::call::{invalid, not_found, refusal};
 use crate::forge::checks::{Check, Status};
 use crate::forge::rules::Rules;
 use crate::forge::shapes::{View, with};
-use crate::forge::state::{Permission, Repo};
+use crate::forge::state::{Moment, Permission, Repo};
 use crate::http::Reply;
 
 /// Answers a call below a repository; none if it is about something else.
@@ -19,8 +19,13 @@ pub(super) fn answer(scene: &mut Scene, rest: &[&str]) -> Option<Reply> {
         ("GET", []) => Reply::json(200, &view.whole_repo(repo)),
         ("GET", ["collaborators", login, "permission"]) => permission(scene, login),
         ("GET", ["rules", "branches", branch @ ..]) => {
-            scene.call.page(rules(repo, &repo.rules_of(&branch.join("/"))))
+            let rules_here = Some(repo.rules_of(&branch.join("/"))).filter(|rules| !rules.classic);
+            scene.call.page(rules(repo, &rules_here.unwrap_or_default()))
         }
+        ("GET", ["branches", branch @ ..]) => match repo.bare().tip(&branch.join("/")) {
+            Some(sha) => Reply::json(200, &view.branch(repo, &branch.join("/"), &sha)),
+            None => refusal(404, "Branch not found"),
+        },
         ("GET", ["git", "ref", name @ ..]) => {
             match repo.bare().resolve(&format!("refs/{}", name.join("/"))) {
                 Some(sha) => Reply::json(200, &view.git_ref(repo, &format!("refs/{}", name.join("/")), &sha)),
@@ -163,6 +168,54 @@ fn rerun(scene: &mut Scene, run: Option<u64>) -> Reply {
 }
 
 impl View<'_> {
+    fn branch(&self, repo: &Repo, name: &str, sha: &str) -> Value {
+        let url = format!("{}/branches/{name}", self.repo_url(repo));
+        let rules = repo.rules_of(name);
+        let is_protected = rules != Rules::default();
+        let shown = Some(rules).filter(|rules| rules.classic).unwrap_or_default();
+        let checks: Vec<Value> =
+            shown.checks.iter().map(|name| json!({"context": name, "app_id": null})).collect();
+        json!({
+            "name": name, "commit": self.rest_commit(repo, sha), "protected": is_protected,
+            "_links": {"self": url, "html": format!("{}/tree/{name}", self.repo_page(repo))},
+            "protection_url": format!("{url}/protection"),
+            "protection": {
+                "enabled": shown.classic,
+                "required_status_checks": {
+                    "enforcement_level": if checks.is_empty() { "off" } else { "non_admins" },
+                    "contexts": shown.checks, "checks": checks,
+                },
+            },
+        })
+    }
+
+    fn rest_commit(&self, repo: &Repo, sha: &str) -> Value {
+        let read = |format: &str| repo.bare().git(["show", "-s", &format!("--format={format}"), sha]);
+        let url = format!("{}/commits/{sha}", self.repo_url(repo));
+        let who = |letter: char| {
+            let at = read(&format!("%{letter}t")).parse().map_or(Moment(0), Moment);
+            json!({"name": read(&format!("%{letter}n")), "email": read(&format!("%{letter}e")), "date": at.iso()})
+        };
+        let parent = |sha: &str| {
+            json!({
+                "sha": sha, "url": format!("{}/commits/{sha}", self.repo_url(repo)),
+                "html_url": format!("{}/commit/{sha}", self.repo_page(repo)),
+            })
+        };
+        let tree = read("%T");
+        json!({
+            "sha": sha, "node_id": format!("C_{sha}"), "url": url,
+            "html_url": format!("{}/commit/{sha}", self.repo_page(repo)), "comments_url": format!("{url}/comments"),
+            "author": null, "committer": null,
+            "parents": read("%P").split_whitespace().map(parent).collect::<Vec<_>>(),
+            "commit": {
+                "url": format!("{}/git/commits/{sha}", self.repo_url(repo)), "author": who('a'), "committer": who('c'),
+                "message": read("%B"), "comment_count": 0,
+                "tree": {"sha": tree, "url": format!("{}/git/trees/{tree}", self.repo_url(repo))},
+            },
+        })
+    }
+
     fn git_ref(&self, repo: &Repo, name: &str, sha: &str) -> Value {
         json!({
             "ref": name, "node_id": format!("REF_{sha}"), "url": format!("{}/git/{name}", self.repo_url(repo)),

@@ -54,7 +54,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The same desk with another user.
-    pub(super) fn as_user(mut self, login: &str) -> Self {
+    pub(super) fn for_user(mut self, login: &str) -> Self {
         self.env = self.forge.env_of(login);
         self
     }

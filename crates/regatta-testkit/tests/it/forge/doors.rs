@@ -1,4 +1,5 @@
 use regatta_testkit::forge::{Bucket, Forge};
+use regatta_testkit::world::World;
 use serde_json::json;
 
 use super::desk::Desk;
@@ -33,7 +34,7 @@ fn a_token_opens_only_what_its_user_may_do() {
     let (pushed, said) = desk.try_git(&["push", "-q", "origin", "HEAD:a"]);
     assert!(!pushed && said.contains("could not read Username"), "{said}");
     forge.user("eve");
-    let eve = Desk::new(&forge).as_user("eve");
+    let eve = Desk::new(&forge).for_user("eve");
     eve.commit("a", &[("a.txt", "a")]);
     let (pushed, said) = eve.try_git(&["push", "-q", "origin", "HEAD:a"]);
     assert!(!pushed && said.contains("403"), "{said}");
@@ -69,6 +70,21 @@ fn the_quota_is_counted_and_ends() {
     assert_eq!(desk.gh_raw("POST", "graphql", Some(json!({"query": query})), &[]).status, 200);
     forge.quota("octo", Bucket::Core, 0, 0);
     assert_eq!(desk.get("user").status, 200, "an hour later");
+}
+
+#[test]
+fn a_world_is_furnished_with_a_login_of_its_own() {
+    let forge = Forge::start();
+    let mut world = World::new("/bin/true");
+    forge.furnish(&mut world);
+    assert_eq!(forge.tip("main"), Some(world.git(["rev-parse", "HEAD"])));
+    let mut gh = std::process::Command::new("gh");
+    gh.args(["api", "user", "--jq", ".login"]).env_clear().envs(world.variables()).current_dir(world.root());
+    assert_eq!(String::from_utf8_lossy(&gh.output().unwrap().stdout), "octo\n");
+    // Without the token nothing else is found: no file of the machine's user, no keyring.
+    gh.env_remove("GH_TOKEN");
+    let said = String::from_utf8_lossy(&gh.output().unwrap().stderr).into_owned();
+    assert!(said.contains("Requires authentication (HTTP 401)"), "{said}");
 }
 
 #[test]

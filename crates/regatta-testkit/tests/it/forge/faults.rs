@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use regatta_testkit::forge::{Fault, Forge};
+use regatta_testkit::forge::{Fault, Forge, Method};
 use serde_json::json;
 
 use super::desk::{Desk, wanted};
@@ -75,19 +75,42 @@ fn a_request_may_hang_while_others_are_answered() {
     let forge = Forge::with_shop();
     let desk = Desk::new(&forge);
     forge.next("GET /user", Fault::Hang);
+    let mut command = std::process::Command::new("gh");
+    command.args(["api", "user"]).env_clear().envs(desk.repo.env()).envs(forge.world_env());
+    let mut hanging = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    forge.wait_called("GET /user", 1);
+    assert_eq!(desk.get("repos/acme/shop").status, 200);
+    assert_eq!(forge.most_at_once(), 2);
+    assert!(hanging.try_wait().unwrap().is_none(), "it waits for an answer");
+    hanging.kill().unwrap();
+    hanging.wait().unwrap();
+}
+
+#[test]
+fn people_act_while_a_request_is_under_way() {
+    let forge = Forge::with_shop();
+    let desk = Desk::new(&forge);
+    let (number, head) = desk.propose("a");
+    let gate = forge.hold("PUT /repos/*/pulls/*/merge");
     std::thread::scope(|scope| {
-        let hanging = scope.spawn(|| {
-            let mut command = std::process::Command::new("timeout");
-            command
-                .args(["2", "gh", "api", "user"])
-                .env_clear()
-                .envs(desk.repo.env())
-                .envs(forge.world_env());
-            command.output().unwrap().status.code()
+        let merge = scope.spawn(|| desk.merge(number, "merge", &head).status);
+        gate.arrived();
+        forge.as_user("ann").push("a", &[("late.txt", "x")]);
+        gate.open();
+        assert_eq!(merge.join().unwrap(), 409);
+    });
+    forge.as_user("ann").push("b", &[("b.txt", "b")]);
+    let theirs = forge.as_user("ann").open_pull("b", "main", "B", "");
+    let gate = forge.hold("POST /acme/shop.git/git-receive-pack");
+    std::thread::scope(|scope| {
+        let push = scope.spawn(|| {
+            desk.commit("c", &[("c.txt", "c")]);
+            desk.try_git(&["push", "-q", "origin", "HEAD:main"]).0
         });
-        forge.wait_called("GET /user", 1);
-        assert_eq!(desk.get("repos/acme/shop").status, 200);
-        assert_eq!(hanging.join().unwrap(), Some(124));
+        gate.arrived();
+        forge.as_user("ann").merge_by(theirs, Method::Squash);
+        gate.open();
+        assert!(!push.join().unwrap(), "the base moved first");
     });
 }
 

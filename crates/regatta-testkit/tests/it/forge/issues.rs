@@ -123,7 +123,7 @@ fn intake_tells_who_did_what_when() {
     assert!(times[2].as_str() < issue["lastEditedAt"].as_str(), "the edit came after the label: {issue:#}");
     assert_eq!(issue["assignees"]["nodes"][0]["login"], "ann");
     // Nobody may put labels or assignees on an issue without a role.
-    let eve = Desk::new(&forge).as_user("eve");
+    let eve = Desk::new(&forge).for_user("eve");
     let labels =
         eve.gh("POST", &format!("repos/acme/shop/issues/{number}/labels"), Some(json!({"labels": ["x"]})));
     assert_eq!(labels.status, 403);

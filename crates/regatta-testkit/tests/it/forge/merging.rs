@@ -76,7 +76,7 @@ fn what_the_rules_ask_for_must_be_there() {
     assert_eq!(desk.merge(number, "merge", &head).status, 200);
     forge.user("eve");
     let (other, head) = desk.propose("b");
-    let eve = Desk::new(&forge).as_user("eve");
+    let eve = Desk::new(&forge).for_user("eve");
     assert_eq!(eve.merge(other, "merge", &head).status, 403);
 }
 

@@ -1,4 +1,4 @@
-use regatta_testkit::forge::{Ci, Conclusion, Forge, Inline, Rules, Verdict};
+use regatta_testkit::forge::{Ci, Conclusion, Forge, Inline, Progress, Rules, Verdict};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
@@ -82,9 +82,19 @@ fn feedback_has_reviews_threads_comments_and_checks() {
     forge.bot("robot");
     forge.as_user("robot").comment(number, "beep");
     let job = forge.check_with(number, "ci", Some(Conclusion::Failure), "line 1\nerror: no\n");
+    let other = forge.check_with(number, "other", None, "");
+    forge.edit_check(other, |check| {
+        check.progress = Progress::Waiting;
+        check.app = "other-ci".to_owned();
+        check.title = Some("Title".to_owned());
+        check.annotations = vec!["line 3 is odd".to_owned()];
+    });
     let id = forge.read(|state| state.pull(number).0.node_id());
     let data = desk.ask(FEEDBACK, json!({"id": id}));
     let pull = &data["node"];
+    let other = &pull["statusCheckRollup"]["contexts"]["nodes"][1];
+    assert_eq!((&other["status"], &other["checkSuite"]["workflowRun"]), (&json!("WAITING"), &Value::Null));
+    assert_eq!(other["annotations"]["nodes"][0]["message"], "line 3 is odd");
     assert_eq!(
         (&pull["reviews"]["nodes"][0]["state"], &pull["reviews"]["nodes"][0]["commit"]["oid"]),
         (&json!("CHANGES_REQUESTED"), &json!(head))
@@ -122,7 +132,7 @@ fn feedback_has_reviews_threads_comments_and_checks() {
         desk.gh("POST", &format!("repos/acme/shop/actions/runs/{run}/rerun-failed-jobs"), Some(json!({})));
     assert_eq!(again.status, 201, "{again:?}");
     let runs = desk.get(&format!("repos/acme/shop/commits/{head}/check-runs")).body;
-    assert_eq!((&runs["total_count"], &runs["check_runs"][0]["status"]), (&json!(1), &json!("queued")));
+    assert_eq!((&runs["total_count"], &runs["check_runs"][0]["status"]), (&json!(2), &json!("waiting")));
     forge.status(number, "old", regatta_testkit::forge::StatusState::Error);
     assert_eq!(desk.get(&format!("repos/acme/shop/commits/{head}/status")).body["state"], "failure");
     // A new head makes conversations outdated.

@@ -81,7 +81,7 @@ fn a_repository_says_what_the_user_may_do_and_how_it_merges() {
         );
     }
     assert_eq!(desk.get("repos/acme/shop/collaborators/nobody/permission").status, 404);
-    let eve = Desk::new(&forge).as_user("eve");
+    let eve = Desk::new(&forge).for_user("eve");
     assert_eq!(eve.get("repos/acme/shop").body.get("allow_squash_merge"), None);
     forge.repo_with("acme/shop", |repo| repo.private());
     assert_eq!(eve.get("repos/acme/shop").status, 404);
@@ -110,6 +110,13 @@ fn rules_of_a_branch_are_told() {
     assert_eq!(checks["required_status_checks"], json!([{"context": "ci"}, {"context": "lint"}]));
     assert_eq!(checks["strict_required_status_checks_policy"], true);
     assert_eq!(desk.get("repos/acme/shop/rules/branches/some%2Fother").body, json!([]));
+    assert_eq!(desk.get("repos/acme/shop/branches/main").body["protection"]["enabled"], false);
+    forge.rules("main", Rules::checks(["ci"]).classic());
+    assert_eq!(desk.get("repos/acme/shop/rules/branches/main").body, json!([]));
+    let branch = desk.get("repos/acme/shop/branches/main").body;
+    assert_eq!(branch["protection"]["required_status_checks"]["contexts"], json!(["ci"]));
+    assert_eq!(branch["commit"]["sha"], json!(forge.tip("main")));
+    assert_eq!(desk.get("repos/acme/shop/branches/some%2Fother").said(), (404, "Branch not found"));
 }
 
 #[test]
