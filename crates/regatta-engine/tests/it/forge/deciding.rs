@@ -53,7 +53,15 @@ async fn a_pull_request_becomes_ready_step_by_step() {
     steps.push(shown(&client, &pull.id).await);
     desk.server.as_user("ann").merge(pull.number.0);
     steps.push(shown(&client, &pull.id).await);
-    insta::assert_snapshot!(steps.join("\n"), @"");
+    insta::assert_snapshot!(steps.join("\n"), @"
+    In review: #1 checks 0/2 · not reported: lint, test
+    In review: #1 checks 0/2
+    In review: #1 checks 1/2
+    In review: #1 checks 2/3, 1 failed · review wanted
+    Working: #1 checks 2/3, 1 failed · changes requested by ann
+    Ready to merge: #1 checks 2/3, 1 failed · ready to merge
+    Working: #1 merged
+    ");
 }
 
 #[tokio::test]
