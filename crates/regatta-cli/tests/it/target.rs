@@ -1,7 +1,5 @@
 //! The branch that work lands on: one decision, whatever is checked out later.
 
-use std::fs;
-
 use regatta_testkit::repo::ScratchRepo;
 use regatta_testkit::shown::shown;
 use regatta_testkit::world::{World, task};
