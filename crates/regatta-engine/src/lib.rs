@@ -13,7 +13,7 @@ pub mod context;
 pub mod crew;
 pub mod daemon;
 pub mod engine;
-mod environment;
+pub mod environment;
 pub mod failpoint;
 pub mod files;
 pub mod fleet;

@@ -1,6 +1,7 @@
 //! `regatta doctor`: checks everything a run needs, and says what to do about each problem.
 
 mod agents;
+mod github;
 mod lanes;
 mod login;
 mod machine;
@@ -140,6 +141,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
     found.push(configuration(&project));
     found.push(target(&project));
     found.extend(repos::look(&project).await);
+    found.extend(github::look(&project).await);
     found.extend(machine::state_dir(&project, args.fix));
     found.extend(agents::look(&project).await);
     let store = if project.has_store() {

@@ -29,6 +29,8 @@ use super::host::Host;
 use super::values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, Place, Pull};
 use super::wire::{Answer, Call};
 
+/// Most pages of a list that are searched.
+const PAGES: usize = 50;
 /// How long permissions and rules are believed.
 const BELIEVED: Duration = Duration::from_secs(10 * 60);
 
@@ -61,6 +63,11 @@ impl GitHub {
         Self { host, names, trust, home, viewer, permissions, rules }
     }
 
+    /// What is known about the limits of its host.
+    pub fn quota(&self) -> regatta_core::forge::quota::Quota {
+        self.host.quota()
+    }
+
     /// Reads JSON.
     async fn get(&self, path: &str, purpose: Purpose) -> Result<Value> {
         let answer = self.host.ask(&Call::get(path), purpose).await?;
@@ -79,6 +86,27 @@ impl GitHub {
             410 => Err(ForgeError::Refused(format!("{slug}: {}", answer.message()))),
             _ => Ok(answer),
         }
+    }
+
+    /// The first item that fits, on any page of a list.
+    async fn find_on_pages(
+        &self,
+        mut path: String,
+        fits: impl Fn(&Value) -> bool + Send,
+    ) -> Result<Option<Value>> {
+        for _ in 0..PAGES {
+            let answer = self.host.ask(&Call::get(path.as_str()), Purpose::Asked).await?;
+            let next = answer.next_page();
+            let list = good(answer, &path, 200)?;
+            if let Some(found) = json::items(&list).find(|item| fits(item)) {
+                return Ok(Some(found.clone()));
+            }
+            match next {
+                Some(next) => path = next,
+                None => break,
+            }
+        }
+        Ok(None)
     }
 
     /// What a redirect means: another name, or something that is not understood.

@@ -7,6 +7,7 @@ mod error;
 pub mod github;
 pub mod host;
 mod open;
+pub mod report;
 mod values;
 pub mod wire;
 

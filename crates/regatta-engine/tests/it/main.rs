@@ -6,6 +6,7 @@ mod commits;
 mod confine;
 mod costs;
 mod fixture;
+mod forge;
 mod git;
 mod hub;
 mod landing;

@@ -1,17 +1,12 @@
 //! The one comment with a key.
 
 use regatta_core::forge::marker::Marker;
-use regatta_core::forge::quota::Purpose;
 use serde_json::{Value, json};
 
-use super::json::{items, lacks, node};
+use super::json::{has_key, lacks, node};
 use super::{GitHub, good, repo_path};
 use crate::forge::error::{ForgeError, Result};
 use crate::forge::values::{CommentId, Place};
-use crate::forge::wire::Call;
-
-/// Most pages of comments that are searched for our own.
-const PAGES: usize = 20;
 
 impl GitHub {
     pub(super) async fn write_or_edit(&self, place: &Place, key: &str, text: &str) -> Result<CommentId> {
@@ -40,26 +35,12 @@ impl GitHub {
     /// Our own comment with that key: a mark that somebody else copied proves nothing.
     async fn find_comment(&self, place: &Place, key: &str) -> Result<Option<CommentId>> {
         let viewer = self.viewer().await?.login;
-        let mut path = format!("{}/issues/{}/comments?per_page=100", repo_path(&place.repo), place.number.0);
-        for _ in 0..PAGES {
-            let answer = self.host.ask(&Call::get(path.as_str()), Purpose::Asked).await?;
-            let next = answer.next_page();
-            let json = good(answer, &path, 200)?;
-            let ours = items(&json).find(|comment| {
-                let is_ours =
-                    comment["user"]["login"].as_str().is_some_and(|by| by.eq_ignore_ascii_case(&viewer));
-                let marker = comment["body"].as_str().and_then(Marker::find);
-                is_ours && marker.is_some_and(|marker| marker.get("key") == Some(key))
-            });
-            if let Some(ours) = ours {
-                return comment_id(ours).map(Some);
-            }
-            match next {
-                Some(next) => path = next,
-                None => break,
-            }
-        }
-        Ok(None)
+        let path = format!("{}/issues/{}/comments?per_page=100", repo_path(&place.repo), place.number.0);
+        let is_ours = |comment: &Value| {
+            let by = comment["user"]["login"].as_str();
+            by.is_some_and(|by| by.eq_ignore_ascii_case(&viewer)) && has_key(&comment["body"], key)
+        };
+        self.find_on_pages(path, is_ours).await?.as_ref().map(comment_id).transpose()
     }
 }
 

@@ -6,11 +6,10 @@ use regatta_core::forge::slug::encoded;
 use regatta_core::forge::{Issue, IssueBrief, IssueQuery, IssueState, NewIssue, NodeId, PullNumber, Slug};
 use serde_json::{Value, json};
 
-use super::json::{items, lacks, maybe_time, node, number, slug as slug_of, text, time, words};
+use super::json::{has_key, items, lacks, maybe_time, node, number, slug as slug_of, text, time, words};
 use super::{GitHub, good, repo_path};
 use crate::forge::error::{ForgeError, Result};
 use crate::forge::values::Listed;
-use crate::forge::wire::Call;
 
 const INTAKE: &str = include_str!("queries/intake.graphql");
 /// Most ids of one query.
@@ -82,28 +81,12 @@ impl GitHub {
 
     async fn find_issue(&self, repo: &Slug, key: &str) -> Result<Option<Value>> {
         let viewer = self.viewer().await?.login;
-        let mut path = format!(
+        let path = format!(
             "{}/issues?state=all&creator={}&sort=created&direction=desc&per_page=100",
             repo_path(repo),
             encoded(&viewer)
         );
-        for _ in 0..PAGES {
-            let answer = self.host.ask(&Call::get(path.as_str()), Purpose::Asked).await?;
-            let next = answer.next_page();
-            let json = good(answer, &path, 200)?;
-            let ours = items(&json).find(|issue| {
-                let marker = issue["body"].as_str().and_then(Marker::find);
-                marker.is_some_and(|marker| marker.get("key") == Some(key))
-            });
-            if let Some(ours) = ours {
-                return Ok(Some(ours.clone()));
-            }
-            match next {
-                Some(next) => path = next,
-                None => break,
-            }
-        }
-        Ok(None)
+        self.find_on_pages(path, |issue| has_key(&issue["body"], key)).await
     }
 
     /// Makes it a part of another issue. Older Enterprise servers have no parts: the text names the other one.
@@ -122,11 +105,13 @@ fn issue_state(word: &str) -> IssueState {
     if word.eq_ignore_ascii_case("open") { IssueState::Open } else { IssueState::Closed }
 }
 
+/// One field of every item.
+fn names(list: &Value, key: &str) -> Vec<String> {
+    items(list).filter_map(|one| one[key].as_str().map(str::to_owned)).collect()
+}
+
 /// An issue of the REST interface.
 fn brief(json: &Value) -> Result<IssueBrief> {
-    let names = |list: &Value, key: &str| -> Vec<String> {
-        items(list).filter_map(|one| one[key].as_str().map(str::to_owned)).collect()
-    };
     Ok(IssueBrief {
         id: node(json, "node_id")?,
         number: number(json)?,
@@ -141,9 +126,6 @@ fn brief(json: &Value) -> Result<IssueBrief> {
 
 /// An issue of the GraphQL interface.
 fn whole(json: &Value) -> Result<Issue> {
-    let names = |list: &Value, key: &str| -> Vec<String> {
-        items(list).filter_map(|one| one[key].as_str().map(str::to_owned)).collect()
-    };
     let brief = IssueBrief {
         id: node(json, "id")?,
         number: number(json)?,

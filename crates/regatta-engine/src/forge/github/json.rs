@@ -1,5 +1,6 @@
 //! Values of GitHub's answers. Unknown fields are ignored; a field that decides must be there.
 
+use regatta_core::forge::marker::Marker;
 use regatta_core::forge::slug::{NodeId, PullNumber, Slug};
 use regatta_core::oid::Oid;
 use regatta_core::time::Timestamp;
@@ -47,6 +48,11 @@ pub(super) fn time(value: &Value, key: &str) -> Result<Timestamp> {
 
 pub(super) fn maybe_time(value: &Value, key: &str) -> Option<Timestamp> {
     Timestamp::try_from(value[key].as_str()?.to_owned()).ok()
+}
+
+/// Whether a text has Regatta's mark with this key.
+pub(super) fn has_key(text: &Value, key: &str) -> bool {
+    text.as_str().and_then(Marker::find).is_some_and(|marker| marker.get("key") == Some(key))
 }
 
 /// The items of a list, or of a connection's `nodes`.

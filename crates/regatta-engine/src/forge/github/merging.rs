@@ -61,7 +61,9 @@ impl GitHub {
         match self.graphql(ENQUEUE, variables, Purpose::Write).await {
             Ok(data) if data["enqueuePullRequest"]["mergeQueueEntry"].is_object() => Ok(Merged::Queued),
             Ok(_) => self.why_not(pull, head, "the queue gave no entry".to_owned()).await,
-            Err(ForgeError::Refused(why)) if why.to_lowercase().contains("already in") => Ok(Merged::Queued),
+            Err(ForgeError::Refused(why)) if why.contains("already") && why.contains("queue") => {
+                Ok(Merged::Queued)
+            }
             Err(ForgeError::Refused(why)) => self.why_not(pull, head, why).await,
             Err(error) => Err(error),
         }
