@@ -81,7 +81,9 @@ impl std::fmt::Display for Hold {
             Hold::Workers => f.write_str("`max_workers` agents are running"),
             Hold::Group(group) => write!(f, "group {group} is full"),
             Hold::Repo(Some(name)) => write!(f, "`max_workers` agents are running in {name}"),
-            Hold::Repo(None) => f.write_str("`max_workers` agents are running in the project's own repository"),
+            Hold::Repo(None) => {
+                f.write_str("`max_workers` agents are running in the project's own repository")
+            }
             Hold::Writes { other, path } => write!(f, "{other} writes {path}"),
         }
     }

@@ -149,8 +149,7 @@ impl Context {
         let shared = services::is_shared(&services.store_url);
         let repository =
             self.repository.reopen(&lanes_root, &config, options.trust, shared, &services.notices)?;
-        let common =
-            Common { options: &options, inherited: &inherited, shared, notices: &services.notices };
+        let common = Common { options: &options, inherited: &inherited, shared, notices: &services.notices };
         let home_name = config.home_repo().map(|row| row.name.clone());
         let others = common.open(others, &repository, |name| match self.yards.others.get(name) {
             Some(Ok(known)) => known.memory.clone(),

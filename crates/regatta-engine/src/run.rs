@@ -481,13 +481,7 @@ async fn give_back(ctx: &Arc<Context>, inherited: Inherited, orders: &mut Orders
                 continue;
             }
         };
-        workers.spawn(worker::adopt(
-            yard,
-            claim,
-            record,
-            stopped.clone(),
-            Meter::new(Arc::default(), None),
-        ));
+        workers.spawn(worker::adopt(yard, claim, record, stopped.clone(), Meter::new(Arc::default(), None)));
     }
     let mut asked = None;
     loop {

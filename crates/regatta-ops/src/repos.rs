@@ -54,8 +54,15 @@ impl Project {
         }
         self.open_row(row, Repo::find).map_err(|why| {
             let hint = "correct `path` in regatta.yaml, or name this machine's own in .regatta/repos.yaml";
-            Refusal::new(RefusalKind::Git, format!("the repository {name} cannot be used: {why}")).hinted(hint)
+            Refusal::new(RefusalKind::Git, format!("the repository {name} cannot be used: {why}"))
+                .hinted(hint)
         })
+    }
+
+    /// The project as seen from each of its repositories that can be used.
+    pub fn usable_repos(&self) -> Vec<Project> {
+        let others = self.config.other_repos().filter_map(|row| self.open_row(row, Repo::find).ok());
+        std::iter::once(self.clone()).chain(others).collect()
     }
 
     fn open_row(
@@ -104,11 +111,9 @@ impl Project {
                     Err(_) => false,
                 };
                 match found.iter().find(|other| same(other)) {
-                    Some(other) => Err(format!(
-                        "{} is the repository of {}, too",
-                        place.repo.root.display(),
-                        other.name
-                    )),
+                    Some(other) => {
+                        Err(format!("{} is the repository of {}, too", place.repo.root.display(), other.name))
+                    }
                     None => Ok(place),
                 }
             });
@@ -161,7 +166,9 @@ fn open_at(path: &Path, open: impl Fn(&Path) -> Result<Repo, GitError>) -> Resul
     }
     let repo = match open(path) {
         Ok(repo) => repo,
-        Err(GitError::NotARepository { .. }) => return Err(format!("{} is not a repository", path.display())),
+        Err(GitError::NotARepository { .. }) => {
+            return Err(format!("{} is not a repository", path.display()));
+        }
         Err(error) => return Err(format!("could not {error}")),
     };
     if !is_at(&repo, path) {

@@ -53,6 +53,7 @@ mod plan;
 mod profiles;
 mod queue;
 mod radar;
+mod repos;
 mod rookery;
 mod run_again;
 mod run_agents;

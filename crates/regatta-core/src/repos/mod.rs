@@ -2,6 +2,7 @@
 
 mod graph;
 mod name;
+mod upstream;
 
 use std::path::{Component, Path};
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 pub use graph::Graph;
 pub(crate) use graph::drawn;
 pub use name::{RepoName, RepoNameError};
+pub use upstream::{OpenTask, upstream};
 
 use crate::bounds::Bounds;
 use crate::config::Land;

@@ -63,7 +63,8 @@ impl Yards {
         let place = |name: &RepoName| {
             let below = graph.below(name).into_iter();
             let siblings: Vec<_> = below.filter_map(|one| roots.get_key_value(&one)).collect();
-            let siblings: Vec<_> = siblings.into_iter().map(|(one, dir)| (one.clone(), dir.clone())).collect();
+            let siblings: Vec<_> =
+                siblings.into_iter().map(|(one, dir)| (one.clone(), dir.clone())).collect();
             (!siblings.is_empty()).then(|| Layout::of(&roots[name], &siblings).own)
         };
         let others = self.others.iter_mut().filter_map(|(name, yard)| Some((name, yard.as_mut().ok()?)));

@@ -61,9 +61,7 @@ impl Lanes {
 
     /// Salvages the content of the lane, then sets it to `base`. Ignored files (dependencies, build output) stay.
     pub fn fresh(&self, task: &TaskId, base: &Oid, at: Timestamp) -> Result<Fresh, GitError> {
-        if self.load_record(task)?.is_none_or(|record| !record.ready)
-            && !self.new_path(task).exists()
-        {
+        if self.load_record(task)?.is_none_or(|record| !record.ready) && !self.new_path(task).exists() {
             return Ok(Fresh { lane: self.create(task, None, base)?, salvaged: None });
         }
         let mut lane = self.prepare(task, base)?;

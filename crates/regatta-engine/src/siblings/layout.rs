@@ -59,17 +59,24 @@ mod tests {
     fn a_bay_mirrors_the_users_layout() {
         assert_eq!(layout("/src/api", &[("shared", "/src/shared")]), ("api".into(), vec!["shared".into()]));
         let places = vec!["libs/core".to_owned(), "shared".to_owned()];
-        assert_eq!(layout("/src/api", &[("core", "/src/libs/core"), ("shared", "/src/shared")]), ("api".into(), places));
+        assert_eq!(
+            layout("/src/api", &[("core", "/src/libs/core"), ("shared", "/src/shared")]),
+            ("api".into(), places)
+        );
         let places = vec!["libs/shared".to_owned()];
         assert_eq!(layout("/src/apps/api", &[("shared", "/src/libs/shared")]), ("apps/api".into(), places));
         // A repository inside the other is beside the lane.
-        assert_eq!(layout("/src/home", &[("shared", "/src/home/libs/shared")]), ("home".into(), vec!["shared".into()]));
+        assert_eq!(
+            layout("/src/home", &[("shared", "/src/home/libs/shared")]),
+            ("home".into(), vec!["shared".into()])
+        );
         assert_eq!(layout("/src/home/api", &[("home", "/src/home")]), ("api".into(), vec!["home".into()]));
     }
 
     #[test]
     fn a_bay_is_found_from_its_checkout() {
-        let found = Layout::of(Path::new("/src/apps/api"), &[(RepoName::parse("x").unwrap(), "/src/x".into())]);
+        let found =
+            Layout::of(Path::new("/src/apps/api"), &[(RepoName::parse("x").unwrap(), "/src/x".into())]);
         let root = Path::new("/src/api.lanes");
         let bay = found.bay_of(Path::new("/src/api.lanes/t1/apps/api"), root);
         assert_eq!(bay.as_deref(), Some(Path::new("/src/api.lanes/t1")));

@@ -83,7 +83,8 @@ impl Worker {
     }
 
     fn template(&self, text: Text) -> Result<regatta_core::crew::Template, WorkerError> {
-        text.load(&self.ctx.repository.project_dir).map_err(|fault| WorkerError::Impossible(fault.to_string()))
+        text.load(&self.ctx.repository.project_dir)
+            .map_err(|fault| WorkerError::Impossible(fault.to_string()))
     }
 
     async fn order_of_link(&self, link: Link, run_dir: &Path) -> Result<String, WorkerError> {

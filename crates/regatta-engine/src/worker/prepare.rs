@@ -62,7 +62,8 @@ impl Worker {
                 self.history = history;
             }
             let task = task.clone();
-            let lane = self.blocking(move |ctx| ctx.repository.lanes.reader(&task, &base, clock::now())).await?;
+            let lane =
+                self.blocking(move |ctx| ctx.repository.lanes.reader(&task, &base, clock::now())).await?;
             self.beside(&lane).await?;
             lane
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {

@@ -40,7 +40,9 @@ impl Worker {
                 continue;
             }
             match record.met() {
-                Some(TaskState::Landed { commit, .. }) => landed.push((record.spec.id.clone(), commit.clone())),
+                Some(TaskState::Landed { commit, .. }) => {
+                    landed.push((record.spec.id.clone(), commit.clone()))
+                }
                 Some(TaskState::Done { head: Some(head), .. }) => heads.push(head.clone()),
                 _ => {}
             }
@@ -53,7 +55,12 @@ impl Worker {
             };
             if let Some(before) = before.filter(|before| work.has_commit(before).unwrap_or(false)) {
                 let needed = landed.iter().map(|(_, commit)| commit).chain(&heads);
-                if needed.map(|commit| has(&before, commit)).collect::<Result<Vec<_>, _>>()?.iter().all(|has| *has) {
+                if needed
+                    .map(|commit| has(&before, commit))
+                    .collect::<Result<Vec<_>, _>>()?
+                    .iter()
+                    .all(|has| *has)
+                {
                     return Ok(Ok(before));
                 }
             }
@@ -65,7 +72,9 @@ impl Worker {
             for (task, commit) in &landed {
                 if !has(&tip, commit)? {
                     let commit = commit.short();
-                    return Ok(Err(format!("{target} of {name} does not contain {commit}, which {task} landed")));
+                    return Ok(Err(format!(
+                        "{target} of {name} does not contain {commit}, which {task} landed"
+                    )));
                 }
             }
             if heads.is_empty() {
@@ -96,7 +105,10 @@ impl Worker {
         let changed = self.ctx.save_siblings(lane).await?;
         self.tell_strayed(&changed).await;
         self.strayed.extend(changed.iter().map(|changed| {
-            format!("it changed {}, which is not its repository; saved there as {}", changed.repo, changed.saved.name)
+            format!(
+                "it changed {}, which is not its repository; saved there as {}",
+                changed.repo, changed.saved.name
+            )
         }));
         Ok(())
     }
