@@ -107,3 +107,53 @@ fn unknown_repositories_are_refused_with_the_nearest_name() {
     let ran = yard.world.regatta(["add", "--repo", "apo", "x"]);
     assert!(ran.stderr.contains("did you mean `api`?"), "{}", ran.stderr);
 }
+
+#[test]
+fn downstream_waits_for_upstream_and_a_repository_has_its_own_limit() {
+    let yaml = "max_workers: 4\nrepos:\n  - { name: shared }\n  - { name: api, depends_on: [shared], wait: landed, max_workers: 1 }\n";
+    let yard = Yard::new(&["shared", "api"], yaml);
+    let plan = yard.world.plan(
+        "- { id: up, repo: shared, prompt: \"echo up > up.txt\" }\n\
+         - { id: one, repo: api, prompt: \"cat ../shared/up.txt > one.txt\" }\n\
+         - { id: two, repo: api, prompt: \"cat ../shared/up.txt > two.txt\" }\n",
+    );
+    yard.world.regatta(["run", &plan.display().to_string()]).exited(0);
+    // Neither depends on it, and both found what landed.
+    assert_eq!(yard.file("api", "one.txt").as_deref(), Some("up\n"));
+    assert_eq!(yard.file("api", "two.txt").as_deref(), Some("up\n"));
+}
+
+#[test]
+fn a_killed_run_over_two_repositories_is_resumed_where_it_was() {
+    let mut yard =
+        Yard::new(&["shared", "api"], "repos: [{ name: shared }, { name: api, depends_on: [shared] }]\n");
+    let plan = yard.world.plan(
+        "- { id: lib, repo: shared, prompt: \"echo lib > lib.txt\" }\n\
+         - { id: use, repo: api, deps: [lib], prompt: \"cat ../shared/lib.txt > use.txt\" }\n",
+    );
+    let plan = plan.display().to_string();
+    for point in ["claimed", "lane-made", "exited", "kept"] {
+        yard.world.env("REGATTA_FAILPOINT", point);
+        let ran = yard.world.regatta(["run", "--resume", &plan]);
+        assert!(ran.code > 128, "{point}: {}", ran.stderr);
+    }
+    yard.world.env("REGATTA_FAILPOINT", "");
+    yard.world.regatta(["run", "--resume", &plan]).exited(0);
+    assert_eq!(yard.file("api", "use.txt").as_deref(), Some("lib\n"));
+    assert_eq!(yard.subjects("shared").len(), 2, "each landed once");
+    assert_eq!(yard.subjects("api").len(), 2);
+}
+
+#[test]
+fn a_daemon_takes_tasks_of_every_repository() {
+    let yard = Yard::new(&["shared"], "repos: [{ name: shared }]\n");
+    let world = &yard.world;
+    world.regatta(["daemon", "start"]).exited(0);
+    world
+        .regatta(["add", "--repo", "shared", "--id", "a", "--agent", "sh", "--land", "echo a > a.txt"])
+        .exited(0);
+    world.regatta(["wait", "a"]).exited(0);
+    assert_eq!(yard.file("shared", "a.txt").as_deref(), Some("a\n"));
+    assert!(world.regatta(["diff", "a"]).exited(0).stdout.contains("+a"));
+    world.regatta(["daemon", "stop"]).exited(0);
+}

@@ -35,7 +35,7 @@ pub(super) static REPO_KEYS: &[Key] = &[
         "remote",
         Kind::Word,
         "none",
-        "Where it comes from: `OWNER/NAME` at GitHub, or an address that git understands. A warning follows if `origin` is another one.",
+        "Where it comes from: `OWNER/NAME` at GitHub, or an address that git understands. `regatta repo` uses it.",
     ),
     Key::new(
         "target",
