@@ -19,6 +19,8 @@ impl Yard {
             fs::create_dir_all(&dir).unwrap();
             let git = |args: &[&str]| world.repo().git_in(&dir, args);
             git(&["init", "--quiet", "--initial-branch=main"]);
+            git(&["config", "user.name", "Ada"]);
+            git(&["config", "user.email", "ada@example.org"]);
             write(&dir.join("README.md"), format!("{repo}\n"));
             git(&["add", "."]);
             git(&["commit", "--quiet", "-m", "first"]);
