@@ -268,8 +268,6 @@ impl Config {
         }
         if !row.is_home() {
             config.target.clone_from(&row.target);
-        } else if row.target.is_some() && config.origin("target") == super::Origin::Default {
-            config.target.clone_from(&row.target);
         }
         config.defaults.bounds = row.bounds.clone().on_top_of(&self.defaults.bounds);
         config
