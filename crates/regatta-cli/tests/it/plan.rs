@@ -146,7 +146,7 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
         TIME PLAN-001  agent started, process PID
         TIME PLAN-001  will be retried (work): the answer is not a usable plan: the answer contains no JSON object; the plan must be one, at the end of the answer
         TIME PLAN-001 #2  agent started, process PID
-        TIME PLAN-001 #2  will be retried (work): the answer is not a usable plan: tasks[1]: unknown key "env"; a task has id, title, repo, agent, model, priority, deps, writes, checks, labels, read_only, prompt
+        TIME PLAN-001 #2  will be retried (work): the answer is not a usable plan: tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
         TIME PLAN-001 #3  agent started, process PID
         TIME PLAN-001 #3  done
     PLAN-001 proposed: Greet people
@@ -171,7 +171,7 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     insta::assert_snapshot!(third, @r#"
     Your task (PLAN-001) is not finished: this is attempt 3.
 
-    Attempt 2 did not succeed: the answer is not a usable plan: tasks[1]: unknown key "env"; a task has id, title, repo, agent, model, priority, deps, writes, checks, labels, read_only, prompt
+    Attempt 2 did not succeed: the answer is not a usable plan: tasks[1]: unknown key "env"; a task has id, title, agent, model, priority, deps, writes, checks, labels, read_only, prompt
 
     What that attempt left is still in this working directory. Fix it and finish the task.
 
