@@ -15,6 +15,7 @@ mod starting;
 mod timers;
 mod train_task;
 mod trains;
+mod upstream;
 mod within_budget;
 mod workers;
 
@@ -332,7 +333,10 @@ impl Engine {
                 self.house_is_due = true;
                 self.radar.stir();
             }
-            Wake::CarsMoved => self.due.log = true,
+            Wake::CarsMoved => {
+                self.due.log = true;
+                self.due.ready |= self.ctx.has_several() && self.standby.holds_any();
+            }
             Wake::Followed(is_even) => self.following.take(is_even),
             Wake::Looked(seen) => self.radar.take(seen),
             Wake::Landed(round) => {

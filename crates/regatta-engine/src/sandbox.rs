@@ -274,8 +274,9 @@ impl Context {
         // A lock can be taken by anybody who can read its file.
         records.push(self.repository.holds());
         // Of the project and its other repositories.
+        let others = if self.has_several() { self.all() } else { Vec::new() };
         records.push(self.repository.project_dir.clone());
-        for yard in self.all() {
+        for yard in others {
             records.extend([yard.repository.state_dir.clone(), yard.repository.holds()]);
             records.push(yard.repository.lanes.root().to_owned());
         }

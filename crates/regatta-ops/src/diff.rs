@@ -88,9 +88,10 @@ impl Project {
         let store = self.store().await?;
         let task = find_task(store.as_ref(), &request.task).await?;
         let attempts = store.attempts(&task.spec.id).await?;
+        let project = &self.of_task(&task.spec)?;
         let against = match &request.against {
             None => None,
-            Some(name) => Some(self.repo.resolve(name)?.ok_or_else(|| {
+            Some(name) => Some(project.repo.resolve(name)?.ok_or_else(|| {
                 Refusal::not_found(format!("there is no branch, tag or commit {name:?}"))
                     .hinted("`git branch --all` and `git log` show what exists")
             })?),
@@ -107,7 +108,7 @@ impl Project {
                 },
             }
         }
-        let (work, lanes) = hands(self)?;
+        let (work, lanes) = hands(project)?;
         let fetched = fetch(self, &task, &attempts).await;
         if let Some(refusal) = refused.filter(|_| fetched.is_err()) {
             return Err(refusal);

@@ -41,6 +41,7 @@ use regatta_core::oid::Oid;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{Landing, Report, TaskReport};
+use regatta_core::repos::RepoName;
 use regatta_core::sandbox::Level;
 use regatta_core::state::StateName;
 use regatta_core::suspicion::Suspicion;
@@ -118,6 +119,9 @@ pub struct StatusDocument {
     pub attempts: Vec<AttemptDocument>,
     /// Dependencies that are not met yet.
     pub waiting_on: Vec<TaskId>,
+    /// The repository it works in, if it is not the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
     /// The agent that does the work.
     pub agent: String,
     /// The kinds of work.
@@ -354,6 +358,9 @@ pub struct AttemptDocument {
     pub tokens_out: u64,
     /// The commit it started from.
     pub base: Option<Oid>,
+    /// The commits of the repositories beside its lane.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub siblings: BTreeMap<RepoName, Oid>,
     /// The commit it ended with.
     pub head: Option<Oid>,
     /// The node it ran on, if machines share the store: the lane and the log are there.
@@ -543,6 +550,7 @@ impl From<&Attempt> for AttemptDocument {
             tokens_in: attempt.tokens_in,
             tokens_out: attempt.tokens_out,
             base: attempt.base.clone(),
+            siblings: attempt.siblings.clone(),
             head: attempt.head.clone(),
             node: attempt.place.as_ref().map(|place| place.node.clone()),
             lane: attempt.lane.clone(),
@@ -577,6 +585,7 @@ impl StatusDocument {
             priority: task.priority,
             attempts: attempts.iter().map(AttemptDocument::from).collect(),
             waiting_on: task.waiting_on,
+            repo: record.spec.repo.clone(),
             agent: task.agent,
             labels: task.labels,
             role: task.role,

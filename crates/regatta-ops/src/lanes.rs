@@ -31,17 +31,23 @@ pub struct SweepRequest {
 impl Project {
     /// Every lane; with `pooled` also those in the pool.
     pub fn list_lanes(&self, pooled: bool) -> Result<Vec<LaneDocument>, Refusal> {
-        let Some(lanes) = self.lanes()? else { return Ok(Vec::new()) };
-        let in_pool = if pooled { lanes.pooled() } else { Vec::new() };
-        let used = lanes.list()?.into_iter().map(LaneDocument::from);
-        Ok(used.chain(in_pool.into_iter().map(LaneDocument::from)).collect())
+        let mut found = Vec::new();
+        for project in self.usable_repos() {
+            let Some(lanes) = project.lanes()? else { continue };
+            let in_pool = if pooled { lanes.pooled() } else { Vec::new() };
+            let used = lanes.list()?.into_iter().map(LaneDocument::from);
+            found.extend(used.chain(in_pool.into_iter().map(LaneDocument::from)));
+        }
+        Ok(found)
     }
 
     /// Where a task's lane is.
     pub async fn lane_path(&self, task: &str) -> Result<LanePathDocument, Refusal> {
         let store = self.store().await?;
-        let task = find_task(store.as_ref(), task).await?.spec.id;
-        let lane = match self.lanes()? {
+        let spec = find_task(store.as_ref(), task).await?.spec;
+        let lanes = self.of_task(&spec)?.lanes()?;
+        let task = spec.id;
+        let lane = match lanes {
             Some(lanes) => lanes.find(&task)?,
             None => None,
         };

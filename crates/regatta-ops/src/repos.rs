@@ -70,6 +70,12 @@ impl Project {
         })
     }
 
+    /// The project as seen from each of its repositories that can be used.
+    pub fn usable_repos(&self) -> Vec<Project> {
+        let others = self.config.other_repos().filter_map(|row| self.open_row(row, Repo::find).ok());
+        std::iter::once(self.clone()).chain(others).collect()
+    }
+
     fn open_row(
         &self,
         row: &RepoConfig,

@@ -44,7 +44,10 @@ impl Project {
     /// not be asked.
     pub async fn salvages(&self) -> Result<(Vec<SavedDocument>, Option<String>), Refusal> {
         let away = fetch(self, None).await?;
-        let mut all = salvages(&self.repo)?;
+        let mut all = Vec::new();
+        for project in self.usable_repos() {
+            all.extend(salvages(&project.repo)?);
+        }
         if away.is_some() || shared_hub(self)?.is_some() {
             all.extend(salvages_elsewhere(&self.repo, None)?);
         }
@@ -53,8 +56,8 @@ impl Project {
 
     /// One salvage as a patch.
     pub async fn salvage(&self, request: &SalvageRequest) -> Result<SavedPatch, Refusal> {
-        let salvage = find(self, request).await?;
-        let work = self.work()?;
+        let (project, salvage) = find(self, request).await?;
+        let work = project.work()?;
         let base = work.parent_of(&salvage.oid)?.unwrap_or_else(|| salvage.oid.clone());
         let patch = work.diff_styled(&base, &salvage.oid, DiffStyle::Patch)?;
         Ok(SavedPatch { saved: SavedDocument::from(&salvage), base, patch })
@@ -62,7 +65,7 @@ impl Project {
 
     /// Puts a salvage on a new branch. Nothing is checked out.
     pub async fn restore(&self, request: &SalvageRequest) -> Result<RestoredDocument, Refusal> {
-        let salvage = find(self, request).await?;
+        let (project, salvage) = find(self, request).await?;
         let number = match &salvage.by {
             Some(clone) => format!("{clone}.{}", salvage.number),
             None => salvage.number.to_string(),
@@ -70,7 +73,7 @@ impl Project {
         let branch = format!("{}-salvage-{number}", salvage.task.branch());
         let name = format!("refs/heads/{branch}");
         let edit = RefEdit { name, new: Some(salvage.oid.clone()), old: Expect::Absent };
-        let there = match self.repo.update_refs(&[edit], "regatta: salvage restored")? {
+        let there = match project.repo.update_refs(&[edit], "regatta: salvage restored")? {
             RefOutcome::Done => None,
             RefOutcome::Moved { now, .. } => now,
         };
@@ -83,9 +86,11 @@ impl Project {
     }
 }
 
-async fn find(project: &Project, request: &SalvageRequest) -> Result<Salvage, Refusal> {
+async fn find(project: &Project, request: &SalvageRequest) -> Result<(Project, Salvage), Refusal> {
     let store = project.store().await?;
-    let id: TaskId = find_task(store.as_ref(), &request.task).await?.spec.id;
+    let spec = find_task(store.as_ref(), &request.task).await?.spec;
+    let project = &project.of_task(&spec)?;
+    let id: TaskId = spec.id;
     let choose = |mut all: Vec<Salvage>| match request.number {
         Some(n) => all.into_iter().find(|salvage| salvage.number == n),
         None => all.pop(),
@@ -99,13 +104,14 @@ async fn find(project: &Project, request: &SalvageRequest) -> Result<Salvage, Re
         elsewhere.sort_by_key(|salvage| salvage.at);
         found = choose(elsewhere);
     }
-    found.ok_or_else(|| {
+    let found = found.ok_or_else(|| {
         Refusal::not_found(match request.number {
             Some(n) => format!("there is no salvage {n} of {id}"),
             None => format!("there is no saved work of {id}"),
         })
         .hinted(format!("`regatta salvage list` shows all; `regatta diff {id}` shows its work"))
-    })
+    })?;
+    Ok((project.clone(), found))
 }
 
 /// Fetches what other clones have saved. Returns why that was not possible.

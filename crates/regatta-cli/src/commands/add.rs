@@ -58,13 +58,13 @@ pub(crate) struct Args {
     /// tasks that the document's line `Depends on:` names.
     #[arg(long, value_name = "N")]
     pub(crate) prd: Option<String>,
-    /// Add it to this registered repository (`regatta repo list`) instead of the one you are in.
+    /// The repository to work in: one of `repos` in regatta.yaml, or a registered one (`regatta repo list`).
     #[arg(long, value_name = "NAME")]
     pub(crate) repo: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let request = AddRequest {
+    let mut request = AddRequest {
         prompt: args.prompt.as_deref().map(read_prompt).transpose()?.unwrap_or_default(),
         id: args.id,
         deps: args.deps.as_deref().map(names),
@@ -76,16 +76,23 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         priority: args.priority,
         title: args.title,
         land: args.land,
+        repo: None,
         prd: args.prd,
     };
-    let enqueued = match &args.repo {
-        Some(name) => {
+    let own = Project::open(&global.options()).ok().filter(|project| !project.config.repos.is_empty());
+    let enqueued = match (&args.repo, own) {
+        (Some(name), Some(project)) => {
+            request.repo = Some(name.clone());
+            project.add(&request).await?
+        }
+        (Some(name), None) => {
             let options = global.parallel();
             let registry = Registry::load(&options)?;
             let repositories = Repositories::open(&registry, &options).await?;
             repositories.named(name)?.project.add(&request).await?
         }
-        None => Project::open(&global.options())?.add(&request).await?,
+        (None, Some(project)) => project.add(&request).await?,
+        (None, None) => Project::open(&global.options())?.add(&request).await?,
     };
     tell(&enqueued, ui).await
 }

@@ -56,6 +56,7 @@ fn every_value_is_shown_with_its_origin() {
     defaults.env                   default  {}
     defaults.requires              default  []
     defaults.auto_commit           default  true
+    repos                          default  []
     lane.include                   default  []
     lane.link                      default  []
     lane.setup                     default  null

@@ -59,6 +59,7 @@ mod repo_add;
 mod repo_discover;
 mod repo_guide;
 mod repo_status;
+mod repos;
 mod rookery;
 mod run_again;
 mod run_agents;

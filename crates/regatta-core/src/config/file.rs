@@ -39,6 +39,8 @@ fn read(file: &str, text: &str, reading: Reading) -> (Config, Vec<Diagnostic>) {
         rookery::take(&mut config, &theirs, fields, &mut report);
         if let Some(Value::Rows(rows)) = fields.field("repos").map(|field| &field.value) {
             config.repos = repos::read(rows, &config, &mut report);
+            let home = config.home_repo().and_then(|row| row.target.clone());
+            config.target = config.target.take().or(home);
         }
         check::config(&config, fields, &mut report);
     }

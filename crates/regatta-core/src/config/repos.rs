@@ -35,7 +35,7 @@ pub(super) static REPO_KEYS: &[Key] = &[
         "remote",
         Kind::Word,
         "none",
-        "Where it comes from: `OWNER/NAME` at GitHub, or an address that git understands. A warning follows if `origin` is another one.",
+        "Where it comes from: `OWNER/NAME` at GitHub, or an address that git understands. `regatta repo` uses it.",
     ),
     Key::new(
         "target",
@@ -267,8 +267,6 @@ impl Config {
             config.lane.setup = some(setup);
         }
         if !row.is_home() {
-            config.target.clone_from(&row.target);
-        } else if row.target.is_some() && config.origin("target") == super::Origin::Default {
             config.target.clone_from(&row.target);
         }
         config.defaults.bounds = row.bounds.clone().on_top_of(&self.defaults.bounds);

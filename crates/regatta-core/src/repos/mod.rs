@@ -8,6 +8,7 @@ pub mod manifests;
 mod name;
 pub mod remote;
 pub mod rows;
+mod upstream;
 
 use std::path::{Component, Path};
 
@@ -16,6 +17,7 @@ use serde::Serialize;
 pub use graph::Graph;
 pub(crate) use graph::drawn;
 pub use name::{RepoName, RepoNameError};
+pub use upstream::{OpenTask, upstream};
 
 use crate::bounds::Bounds;
 use crate::config::Land;

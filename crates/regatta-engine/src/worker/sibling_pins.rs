@@ -41,7 +41,7 @@ impl Worker {
             }
             match record.met() {
                 Some(TaskState::Landed { commit, .. }) => {
-                    landed.push((record.spec.id.clone(), commit.clone()))
+                    landed.push((record.spec.id.clone(), commit.clone()));
                 }
                 Some(TaskState::Done { head: Some(head), .. }) => heads.push(head.clone()),
                 _ => {}

@@ -149,6 +149,7 @@ async fn taken_back(
     store: &dyn Store,
     task: &TaskRecord,
 ) -> Result<Option<String>, Refusal> {
+    let Ok(project) = &project.of_task(&task.spec) else { return Ok(None) };
     let (TaskState::Landed { commit, .. }, Ok(target)) = (&task.state, project.target()) else {
         return Ok(None);
     };

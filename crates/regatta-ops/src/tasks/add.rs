@@ -43,6 +43,8 @@ pub struct AddRequest {
     pub title: Option<String>,
     /// Land the work if it passes, even if regatta.yaml does not say so.
     pub land: bool,
+    /// The repository of the project to work in; by default its own.
+    pub repo: Option<String>,
     /// The requirement document to implement.
     pub prd: Option<String>,
 }
@@ -104,8 +106,12 @@ impl Order<'_> {
     fn spec(&self, project: &Project, id: &TaskId) -> Result<(TaskSpec, Vec<Diagnostic>), Refusal> {
         let args = self.args;
         let mut text = format!("---\nid: {}\n", quoted(id.as_str()));
-        let lines =
-            [("agent", args.agent.as_ref()), ("model", args.model.as_ref()), ("title", self.title.as_ref())];
+        let lines = [
+            ("repo", args.repo.as_ref()),
+            ("agent", args.agent.as_ref()),
+            ("model", args.model.as_ref()),
+            ("title", self.title.as_ref()),
+        ];
         for (key, value) in lines {
             text.extend(value.map(|value| format!("{key}: {}\n", quoted(value))));
         }

@@ -11,6 +11,7 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
 use regatta_core::verdict::Verdict;
 use regatta_engine::clock;
+use regatta_engine::context::train_of;
 use regatta_engine::engine::Ended;
 use regatta_engine::git::Oid;
 use regatta_engine::hub::{Answer, Move, names};
@@ -130,7 +131,15 @@ async fn not_landed(project: &Project, operator: &Operator, again: bool) -> Resu
     let all = operator.store.tasks(&TaskQuery::default()).await?;
     let tip = project.repo.branch_tip(&project.target()?)?.map(|tip| tip.oid().clone());
     let work = project.work()?;
-    let is_there = |head: &Oid| -> Result<bool, Refusal> {
+    let is_there = |task: &TaskRecord, head: &Oid| -> Result<bool, Refusal> {
+        if task.spec.repo.is_some() {
+            let project = project.of_task(&task.spec)?;
+            let (tip, work) = (project.repo.branch_tip(&project.target()?)?, project.work()?);
+            return Ok(match tip {
+                Some(tip) => work.has_commit(head)? && work.is_ancestor(head, tip.oid())?,
+                None => false,
+            });
+        }
         let Some(tip) = &tip else { return Ok(false) };
         // A commit that git has pruned is reported by the landing.
         Ok(work.has_commit(head)? && work.is_ancestor(head, tip)?)
@@ -138,7 +147,9 @@ async fn not_landed(project: &Project, operator: &Operator, again: bool) -> Resu
     let mut found = Vec::new();
     for task in &all {
         let wanted = match &task.state {
-            TaskState::Done { head: Some(head), .. } => !again && is_reviewed(task, &all) && !is_there(head)?,
+            TaskState::Done { head: Some(head), .. } => {
+                !again && is_reviewed(task, &all) && !is_there(task, head)?
+            }
             state => again && is_held_up(state),
         };
         if wanted {
@@ -197,6 +208,7 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
     let Some((made, (base, head))) = made else {
         return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land")));
     };
+    let project = &project.of_task(&task.spec)?;
     crate::diff::fetch(project, task, &attempts).await?;
     let head = boarded(project, task, made, (&base, head))?;
     offer(project, id, made.n, &head)?;
@@ -230,6 +242,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
     let session = SessionId::fresh("land");
     let (notices, _) = notices();
     let ctx = assemble(project, operator.store.clone(), session, Purpose::Start, notices).await?;
+    let ctx = ctx.of(task.spec.repo.as_ref()).map_err(Refusal::refused)?;
     let taken = by_hand::take(ctx, task, made.clone()).await;
     let work = match taken.map_err(|error| Refusal::new(RefusalKind::Git, with_causes(&error)))? {
         Taken::Work { base, head } => (base, head),
@@ -246,6 +259,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
     };
     let accepted_by = Some(operator.by.clone());
     let attempt = made.n;
+    let project = &project.of_task(&task.spec)?;
     offer(project, id, attempt, &work.1)?;
     let request = LandRequest { checked: false, accepted_by, ..request(project, task, &made, work)? };
     let operation = Operation::Accept { by: operator.by.clone(), attempt, request };
@@ -298,13 +312,8 @@ fn request(
     made: &Attempt,
     work: (Oid, Oid),
 ) -> Result<LandRequest, Refusal> {
-    Ok(LandRequest::new(
-        &task.spec,
-        made,
-        work,
-        project.decide_target()?,
-        project.config.land.way(&task.spec),
-    ))
+    let train = train_of(task.spec.repo.as_ref(), &project.decide_target()?);
+    Ok(LandRequest::new(&task.spec, made, work, train, project.config.land.way(&task.spec)))
 }
 
 /// The result, to follow the task's id in a sentence.

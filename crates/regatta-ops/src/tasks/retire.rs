@@ -23,6 +23,11 @@ pub async fn retire_lane(
     id: &TaskId,
     force_salvage: bool,
 ) -> Result<Option<String>, Refusal> {
+    let spec = match store {
+        Some(store) => record(store.as_ref(), id).await?.map(|task| task.spec),
+        None => None,
+    };
+    let project = &project.in_repo(spec.and_then(|spec| spec.repo).as_ref())?;
     let Some(lanes) = project.lanes()? else { return Err(no_lane(id)) };
     let alone = alone(&lanes, id).await?;
     let task = match store {
