@@ -96,11 +96,11 @@ fn prose_into(out: &mut String, prose: &mut String, removed: &mut Hidden) {
 
 /// How many bytes the next piece of prose has, and what is kept of it.
 fn piece(rest: &str, line_start: bool, removed: &mut Hidden) -> (usize, String) {
-    if rest.starts_with("<!--") {
+    if let Some(inner) = rest.strip_prefix("<!--") {
         removed.comments += 1;
         // One without an end hides everything after it.
-        let end = rest[4..].find("-->").map_or(rest.len(), |end| 4 + end + 3);
-        return (end, String::new());
+        let after = inner.split_once("-->").map_or("", |(_, after)| after);
+        return (rest.len() - after.len(), String::new());
     }
     if let Some((used, kept)) = tag(rest, line_start) {
         if kept.len() != used {

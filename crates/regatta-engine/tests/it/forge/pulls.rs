@@ -140,7 +140,7 @@ async fn it_is_closed_and_opened_again() {
     let client = desk.client();
     let pull = desk.pull(&client, "regatta/a").await;
     client.set_open(&pull, false).await.unwrap();
-    assert_eq!(client.look(&[pull.id.clone()]).await.unwrap()[0].state, Some(PullState::Closed));
+    assert_eq!(client.look(std::slice::from_ref(&pull.id)).await.unwrap()[0].state, Some(PullState::Closed));
     client.set_open(&pull, true).await.unwrap();
-    assert_eq!(client.look(&[pull.id.clone()]).await.unwrap()[0].state, Some(PullState::Open));
+    assert_eq!(client.look(std::slice::from_ref(&pull.id)).await.unwrap()[0].state, Some(PullState::Open));
 }
