@@ -48,6 +48,8 @@ impl Desk {
                     ForgeError::Refused(format!("{}; {}", with_causes(&error), error.hint()))
                 })?;
                 let viewer = forge.who().await?.login;
+                // Forks and renamed repositories are known from here on.
+                forge.home().await?;
                 ctx.memory.pulls.known().forge = Some((forge.clone(), viewer.clone()));
                 (forge, viewer)
             }
