@@ -64,6 +64,9 @@ pub enum Pulled {
     },
 }
 
+/// A state, how many commits each side has that the other lacks, and what to say about it.
+type Relation = (Freshness, Option<(usize, usize)>, Option<String>);
+
 /// A repository, its trusted settings, and the branch that counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Upstream<'a> {
@@ -182,7 +185,7 @@ impl Upstream<'_> {
         remote: &str,
         here: &Oid,
         there: &Oid,
-    ) -> Result<(Freshness, Option<(usize, usize)>, Option<String>), GitError> {
+    ) -> Result<Relation, GitError> {
         if here == there {
             return Ok((Freshness::Current, Some((0, 0)), None));
         }

@@ -83,7 +83,7 @@ impl RemoteAddress {
         let host = authority.rsplit('@').next().unwrap_or_default();
         let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
         let path = clean(path.trim_start_matches('/'));
-        (!host.is_empty() && !path.is_empty()).then(|| Self { host: Some(host), path })
+        (!host.is_empty() && !path.is_empty()).then_some(Self { host: Some(host), path })
     }
 
     fn local(path: &str) -> Option<Self> {

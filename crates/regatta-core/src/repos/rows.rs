@@ -93,7 +93,7 @@ pub fn add(text: &str, rows: &[NewRow]) -> Result<String, RowError> {
         return Err(RowError::InBrackets);
     }
     let indent = first.map_or(2, |line| line.len() - line.trim_start().len());
-    let used = block.iter().rposition(|line| is_content(&line)).map_or(0, |last| last + 1);
+    let used = block.iter().rposition(is_content).map_or(0, |last| last + 1);
     let mut whole: String = lines[..at].concat();
     let head = lines[at];
     // `repos: []` becomes `repos:`; a comment behind it stays.

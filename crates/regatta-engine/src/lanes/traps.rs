@@ -40,10 +40,10 @@ pub(crate) fn remove_traps(lane: &Path) -> io::Result<Vec<PathBuf>> {
                     waiting.push((here, in_repository || name.as_bytes() == b".git"));
                 }
                 FileType::RegularFile | FileType::Symlink => {}
-                _ if is_named || in_repository => {
-                    if unlinkat(&opened, name.as_os_str(), AtFlags::empty()).is_ok() {
-                        removed.push(here.strip_prefix(".").map_or_else(|_| here.clone(), Path::to_owned));
-                    }
+                _ if (is_named || in_repository)
+                    && unlinkat(&opened, name.as_os_str(), AtFlags::empty()).is_ok() =>
+                {
+                    removed.push(here.strip_prefix(".").map_or_else(|_| here.clone(), Path::to_owned));
                 }
                 _ => {}
             }

@@ -255,7 +255,7 @@ impl Pulls {
                 return Ok(Ended::Went);
             }
         }
-        for car in self.cars(|step| matches!(step, CarStep::Proposing { .. })) {
+        if let Some(car) = self.cars(|step| matches!(step, CarStep::Proposing { .. })).first().cloned() {
             self.push_and_open(desk, &car).await?;
             return Ok(Ended::Went);
         }
