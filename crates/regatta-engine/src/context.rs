@@ -120,7 +120,7 @@ impl SettingsAtHub {
     /// Resolves when others have landed than before.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 }

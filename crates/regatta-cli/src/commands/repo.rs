@@ -30,7 +30,7 @@ pub(crate) use discover::Args as DiscoverArgs;
 pub(crate) enum RepoCommand {
     /// List the repositories.
     List,
-    Add(add::Args),
+    Add(Box<add::Args>),
     Discover(discover::Args),
     Status(status::Args),
     Graph(graph::Args),
@@ -48,7 +48,7 @@ impl RepoCommand {
 pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
         RepoCommand::List => list::run(global, ui).await,
-        RepoCommand::Add(args) => add::run(args, global, ui).await,
+        RepoCommand::Add(args) => add::run(*args, global, ui).await,
         RepoCommand::Discover(args) => discover::run(args, global, ui).await,
         RepoCommand::Status(args) => status::run(args, &required(global)?, ui).await,
         RepoCommand::Graph(args) => graph::run(args, &required(global)?, ui).await,
