@@ -36,6 +36,10 @@ fn a_persons_word_replaces_the_review() {
     let (world, forge) = at_forge("via: pr, pr: { merge: approved }");
     proposed(&world, &["a"]);
     forge.forget_calls();
+    let train = world.regatta(["land", "status"]).exited(0);
+    assert!(train.stdout.contains("waits: #1 checks 1/1 · review wanted"), "{}", train.stdout);
+    let train = world.regatta(["land", "status", "--json"]).exited(0).json();
+    assert_eq!(train["cars"][0]["pull"]["number"], 1, "{train}");
     let dry = world.regatta(["merge", "--dry-run"]).exited(0);
     assert!(dry.stdout.starts_with("a #1 may be merged at "), "{}", dry.stdout);
     assert_eq!(forge.calls().len(), 0);
@@ -43,7 +47,7 @@ fn a_persons_word_replaces_the_review() {
     assert!(shown["allowed_by"].is_null(), "{shown}");
 
     let merged = world.regatta(["merge", "a"]).exited(0);
-    assert!(merged.stdout.starts_with("a #1 landed as "), "{}", merged.stdout);
+    assert!(merged.stdout.starts_with("a #1 landed on main as "), "{}", merged.stdout);
     assert!(is_merged(&forge, 1));
     world.assert_states(["a landed"]);
     let events = world.regatta(["events"]).exited(0).stdout;
@@ -109,7 +113,7 @@ fn merges_follow_the_order_and_stop_at_the_first_that_fails() {
     let (a, b, c) = (number("a"), number("b"), number("c"));
     forge.check(a, "ci", Conclusion::Failure);
     let ran = world.regatta(["merge", "--order", "c,a,b"]).exited(6);
-    assert!(ran.stdout.contains(&format!("c #{c} landed as ")), "{}", ran.stdout);
+    assert!(ran.stdout.contains(&format!("c #{c} landed on main as ")), "{}", ran.stdout);
     assert!(ran.stderr.contains("b comes after a, which was not merged"), "{}", ran.stderr);
     assert_eq!([a, b, c].map(|number| is_merged(&forge, number)), [false, false, true]);
     world.assert_states(["a landing", "b landing", "c landed"]);
@@ -158,7 +162,7 @@ fn a_closed_pull_request_is_opened_again_by_hand() {
 fn an_agent_may_not_merge() {
     let (world, forge) = at_forge("via: pr, pr: { merge: approved }");
     proposed(&world, &["a"]);
-    let attempt = [("REGATTA_TASK", "a".into()), ("REGATTA_ATTEMPT", "1".into())];
+    let attempt = [("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "1")];
     for args in [&["merge", "a"][..], &["pr", "a"], &["pr", "list"]] {
         let refused = world.regatta_with(&attempt, args).exited(6);
         assert!(refused.stderr.contains("an agent may not do this"), "{}", refused.stderr);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use regatta_core::event::EventBody;
-use regatta_core::forge::pull::MergeWhen;
+use regatta_core::forge::pull::{Column, MergeWhen};
 use regatta_core::forge::record::{Allowed, OpenedPull, PullEnd, PullRecord};
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
@@ -185,13 +185,19 @@ impl Operator {
             ))
             .hinted(format!("merge it there: {}", pull.url)));
         }
-        if let Some(shown) = &record.shown
-            && (shown.checks.1 > 0 || shown.conflicts == Some(true))
-        {
-            let what = if shown.checks.1 > 0 { "its checks failed" } else { "it has a conflict" };
-            return Err(refused(format!("{id} is not merged, because {what}: {}", shown.line)).hinted(
-                format!("`regatta pr show {id}` has the details; `regatta send {id} TEXT` asks its agent"),
-            ));
+        // A failed check that does not count leaves it in review.
+        let stands = |column| matches!(column, Column::Working | Column::NeedsYou);
+        if let Some(shown) = record.shown.as_ref().filter(|shown| stands(shown.column)) {
+            let why = match (shown.checks.1, shown.conflicts) {
+                (0, Some(true)) => Some("it has a conflict"),
+                (0, _) => None,
+                _ => Some("its checks failed"),
+            };
+            if let Some(why) = why {
+                return Err(refused(format!("{id} is not merged, because {why}: {}", shown.line)).hinted(
+                    format!("`regatta pr show {id}` shows it; `regatta send {id} TEXT` asks its agent"),
+                ));
+            }
         }
         Ok((pull.clone(), head.clone()))
     }
