@@ -61,6 +61,8 @@ const GROUPS: &[Group] = &[
         heading: "Land",
         commands: &[
             ("land", "regatta land fix-login"),
+            ("pr", "regatta pr fix-login --draft"),
+            ("merge", "regatta merge fix-login"),
             ("lane", "regatta lane list"),
             ("salvage", "regatta salvage list"),
         ],

@@ -49,8 +49,15 @@ pub(crate) fn finish(changes: Changes, operator: &Operator, taken: bool, ui: &Ui
     } else if n_changed > 0 || n_refused == 0 {
         ui.document(&changes.document(operator));
     }
-    let mut refused = changes.refused.into_iter().map(|(_, error)| error);
-    let Some(first) = refused.next() else { return Ok(Exit::Ok) };
+    refuse(changes.refused.into_iter().map(|(_, error)| error).collect(), n_changed)?;
+    Ok(Exit::Ok)
+}
+
+/// The error of a command that refused some tasks and changed others; none if it refused nothing.
+pub(crate) fn refuse(refused: Vec<Refusal>, n_changed: usize) -> Result<(), Refusal> {
+    let n_refused = refused.len();
+    let mut refused = refused.into_iter();
+    let Some(first) = refused.next() else { return Ok(()) };
     if n_refused + n_changed == 1 {
         return Err(first);
     }

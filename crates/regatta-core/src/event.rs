@@ -273,6 +273,15 @@ pub enum EventBody {
         /// How many tasks it worked on; they are released.
         released: u64,
     },
+    /// A person allowed the merge of its pull request at this commit; changes no state.
+    MergeAllowed {
+        /// Who says so.
+        by: String,
+        /// The number of the pull request.
+        number: u64,
+        /// The commit; another one needs another word.
+        head: Oid,
+    },
     /// A note for the user; changes no state.
     Noted {
         /// The text of the note.

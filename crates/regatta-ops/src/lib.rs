@@ -26,6 +26,7 @@ pub mod parallel;
 pub mod plans;
 pub mod profiles;
 pub mod project;
+pub mod pulls;
 pub mod reclaim;
 pub mod refusal;
 pub mod report;

@@ -23,7 +23,7 @@ pub use add::{AddRequest, generic, plain_order};
 pub use cancel::CancelRequest;
 pub use enqueue::{EnqueueRequest, Enqueued, Source, dependencies, parse_for_daemon, there_already};
 pub(crate) use enqueue::{group_warnings, present, put};
-pub use land::{BoardRequest, Resumed, Why};
+pub use land::{BoardRequest, Resumed, Way, Why};
 pub use park::{FOREVER, ParkRequest, waits_for_a_word};
 pub use retry::{Conversation, RetryRequest};
 pub use send::{BroadcastRequest, Broadcasted, SendRequest, When, beginning, line};

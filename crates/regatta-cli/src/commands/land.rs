@@ -8,7 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::notice::{Notice, notices};
 use regatta_ops::documents::{ResumedDocument, by_name};
-use regatta_ops::tasks::{BoardRequest, Changed, Resumed, Why};
+use regatta_ops::tasks::{BoardRequest, Changed, Resumed, Way, Why};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -105,7 +105,7 @@ async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, Re
     crate::trust::require_trust_asking(&project, ui).await?;
     let operator = Operator::open(&project).await?;
     let tasks = if args.all { Selection::All } else { Selection::Named(args.tasks) };
-    let mut changes = operator.board(&BoardRequest { tasks, why }).await?;
+    let mut changes = operator.board(&BoardRequest { tasks, why, way: Way::Usual }).await?;
     let sent: Vec<TaskId> = changes.changed.iter().map(|changed| changed.task.spec.id.clone()).collect();
     if !args.no_wait && !sent.is_empty() {
         drive(&operator, &sent, ui).await?;
@@ -121,7 +121,7 @@ async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, Re
 }
 
 /// Lands in this process until done or interrupted, and shows the progress.
-async fn drive(operator: &Operator, tasks: &[TaskId], ui: &Ui) -> Result<(), Refusal> {
+pub(crate) async fn drive(operator: &Operator, tasks: &[TaskId], ui: &Ui) -> Result<(), Refusal> {
     let (notices, mut watching) = notices();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let signal = tokio::spawn(async move {

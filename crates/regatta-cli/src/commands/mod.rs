@@ -25,12 +25,14 @@ pub(crate) mod lane;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod mcp;
+mod merge;
 pub(crate) mod msg;
 pub(crate) mod new;
 pub(crate) mod node;
 pub(crate) mod orchestrator;
 pub(crate) mod park;
 pub(crate) mod plan;
+mod pr;
 pub(crate) mod profiles;
 pub(crate) mod radar;
 pub(crate) mod reclaim;
@@ -109,6 +111,8 @@ pub(crate) enum Command {
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
     Land(land::Args),
+    Pr(pr::Args),
+    Merge(merge::Args),
     #[command(subcommand)]
     Hub(hub::HubCommand),
     #[command(subcommand)]
@@ -157,6 +161,8 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::DaemonStatus(args) => daemon::run(args.into(), global, ui).await,
         Command::DaemonStop(args) => daemon::run(args.into(), global, ui).await,
         Command::Land(args) => land::run(args, global, ui).await,
+        Command::Pr(args) => pr::run(args, global, ui).await,
+        Command::Merge(args) => merge::run(args, global, ui).await,
         Command::Demo(args) => demo::run(args, global, ui).await,
         Command::Report(args) => report::run(args, global, ui).await,
         Command::Run(args) => run::run(args, global, ui).await,

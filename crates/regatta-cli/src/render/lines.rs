@@ -104,6 +104,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::CancelAsked { .. }
         | EventBody::Assigned { .. }
         | EventBody::NodeJoined { .. }
+        | EventBody::MergeAllowed { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_)
         | EventBody::PromptQueued { .. }

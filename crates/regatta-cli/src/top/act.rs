@@ -10,8 +10,8 @@ use regatta_ops::diff::DiffRequest;
 use regatta_ops::documents::RetiredDocument;
 use regatta_ops::tasks::retire::retire_lane;
 use regatta_ops::tasks::{
-    BoardRequest, CancelRequest, Conversation, FOREVER, ParkRequest, RetryRequest, SendRequest, When, Why,
-    line,
+    BoardRequest, CancelRequest, Conversation, FOREVER, ParkRequest, RetryRequest, SendRequest, Way, When,
+    Why, line,
 };
 use regatta_store::{BOARD_QUEUE, MessageKind, Recipients, Store};
 
@@ -50,7 +50,9 @@ pub(super) async fn change(
         }
         Change::Park => (operator.park(&ParkRequest { tasks, until: FOREVER, why: None }).await?, false),
         Change::Unpark => (operator.unpark(&tasks).await?, true),
-        Change::Land => (operator.board(&BoardRequest { tasks, why: Why::Good }).await?, false),
+        Change::Land => {
+            (operator.board(&BoardRequest { tasks, why: Why::Good, way: Way::Usual }).await?, false)
+        }
         Change::Retire => unreachable!("it was dealt with above"),
     };
     let changed = changes.only()?;

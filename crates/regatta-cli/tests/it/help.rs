@@ -46,6 +46,8 @@ const COMMANDS: &[&str] = &[
     "reclaim",
     "lane",
     "land",
+    "pr",
+    "merge",
     "salvage",
     "sandbox",
     "crew",

@@ -52,6 +52,7 @@ mod parallel_agents;
 mod parallel_orchestra;
 mod plan;
 mod profiles;
+mod pull_request_commands;
 mod pull_requests;
 mod queue;
 mod radar;

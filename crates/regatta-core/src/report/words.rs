@@ -161,6 +161,9 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::NodeLost { node, released } => {
             format!("node {node} was lost; {} it worked on can start elsewhere", counted(*released, "task"))
         }
+        EventBody::MergeAllowed { by, number, head } => {
+            format!("{} allowed the merge of #{number} at {}", line(by), head.short())
+        }
         // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),
         EventBody::Unknown(fields) => line(&describe_unknown(fields)),

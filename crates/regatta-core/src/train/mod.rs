@@ -94,6 +94,24 @@ impl Via {
     }
 }
 
+/// What a person wants of a pull request, beyond the settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Opened as a draft.
+    #[serde(default)]
+    pub draft: bool,
+    /// Merged without a review, where the settings ask for one.
+    #[serde(default)]
+    pub no_review: bool,
+}
+
+impl Proposal {
+    /// Whether it is as the settings say.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What a task asks of the train.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandRequest {
@@ -104,6 +122,9 @@ pub struct LandRequest {
     /// Whether it goes through a pull request. `here` and `push` are one train, so neither is stored.
     #[serde(default, skip_serializing_if = "Via::is_usual")]
     pub via: Via,
+    /// What a person wants of its pull request.
+    #[serde(default, skip_serializing_if = "Proposal::is_usual")]
+    pub proposal: Proposal,
     /// The commit the lane started from.
     pub base: Oid,
     /// The commit to land.
@@ -137,6 +158,7 @@ impl LandRequest {
             target,
             strategy,
             via,
+            proposal: Proposal::default(),
             base,
             head,
             message: commit_message(spec, made.n, made.work_summary()),

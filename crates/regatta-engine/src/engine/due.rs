@@ -110,6 +110,7 @@ impl Effect {
             | EventBody::TakenBack { .. }
             | EventBody::Unserved { .. }
             | EventBody::Servable { .. }
+            | EventBody::MergeAllowed { .. }
             | EventBody::Noted { .. } => Self::None,
         }
     }

@@ -121,6 +121,12 @@ impl Engine {
                 }
                 self.radar.stir();
             }
+            EventBody::MergeAllowed { .. } => {
+                for yard in self.ctx.all() {
+                    yard.memory.pulls.look_now();
+                }
+                self.trains.look_at_pulls();
+            }
             EventBody::Enqueued { .. } | EventBody::PromptQueued { rearmed: true, .. } => {
                 self.trains.car_may_have_left();
             }

@@ -82,6 +82,12 @@ impl Trains {
         self.of(&(spec.repo.clone(), line)).has_car(spec, all_landed);
     }
 
+    /// A person said something about a pull request: all of them are looked at now.
+    pub(super) fn look_at_pulls(&mut self) {
+        let pulls = self.trains.iter_mut().filter(|((_, line), _)| *line == Line::Pulls);
+        pulls.for_each(|(_, train)| train.look_now());
+    }
+
     /// Rounds under way look at their cars again.
     pub(super) fn car_may_have_left(&self) {
         self.trains.values().for_each(TrainTask::car_may_have_left);

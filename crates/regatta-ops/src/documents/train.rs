@@ -1,5 +1,6 @@
 //! The train as a JSON document.
 
+use regatta_core::forge::record::PullRecord;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::time::Timestamp;
@@ -48,12 +49,34 @@ pub struct CarDocument {
     pub id: TaskId,
     /// Higher numbers land first.
     pub priority: i32,
-    /// `queued`, `intended` or `gated`.
+    /// Its pull request, if it has one.
+    pub pull: Option<CarPullDocument>,
+    /// `queued`, `intended`, `gated`, `proposing`, `proposed` or `merging`.
     pub step: &'static str,
     /// Candidates under test that contain its work.
     pub under_test: Vec<Oid>,
     /// Why it does not land by itself.
     pub waiting: Option<String>,
+}
+
+/// The pull request of a car.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CarPullDocument {
+    /// What the last look showed, in one line.
+    pub line: Option<String>,
+    /// Its number.
+    pub number: u64,
+    /// Its address.
+    pub url: String,
+}
+
+impl CarPullDocument {
+    /// The pull request of a record, once it was opened.
+    pub fn of(record: &PullRecord) -> Option<Self> {
+        let pull = record.pull.as_ref()?;
+        let line = record.shown.as_ref().map(|shown| shown.line.clone());
+        Some(Self { line, number: pull.number.0, url: pull.url.clone() })
+    }
 }
 
 /// A task that landed.

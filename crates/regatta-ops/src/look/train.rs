@@ -12,8 +12,9 @@ use regatta_engine::landing::target::{self, Stopped};
 use regatta_engine::session::is_certainly_dead;
 use regatta_store::{Store, TaskBrief, TaskQuery};
 
-use crate::documents::{CarDocument, LandedDocument, TrainDocument};
+use crate::documents::{CarDocument, CarPullDocument, LandedDocument, TrainDocument};
 use crate::project::Project;
+use crate::pulls::records;
 use crate::refusal::Refusal;
 
 /// How many landed tasks are shown at the end.
@@ -25,6 +26,8 @@ pub struct Shown {
     pub car: Car,
     /// Why it does not land by itself.
     pub waiting: Option<String>,
+    /// Its pull request, if it has one.
+    pub pull: Option<CarPullDocument>,
 }
 
 /// The current state of the train.
@@ -120,6 +123,8 @@ pub async fn train(project: &Project) -> Result<TrainDocument, Refusal> {
 async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec<Shown>, Refusal> {
     let cars = store.cars(target).await?;
     let cars = in_order(store, &project.repo.state_dir, cars, &mut Deps::default()).await?;
+    let has_pulls = cars.iter().any(|car| car.request.via.is_pr());
+    let pulls = if has_pulls { records(store).await? } else { Vec::new() };
     let mut shown = Vec::new();
     for car in cars {
         let waiting = match store.task(&car.task).await?.state {
@@ -127,7 +132,9 @@ async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec
             // It has left the train since.
             _ => continue,
         };
-        shown.push(Shown { car, waiting });
+        let record = pulls.iter().find(|record| record.task == car.task && record.end.is_none());
+        let pull = record.and_then(CarPullDocument::of);
+        shown.push(Shown { car, waiting, pull });
     }
     Ok(shown)
 }
@@ -138,7 +145,7 @@ pub fn tests_of<'a>(car: &Car, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
 }
 
 fn car(shown: &Shown, tests: &[TestNow]) -> CarDocument {
-    let Shown { car, waiting } = shown;
+    let Shown { car, waiting, pull } = shown;
     let (step, candidate) = match &car.step {
         CarStep::Queued => ("queued", None),
         CarStep::Intended { .. } => ("intended", None),
@@ -154,6 +161,7 @@ fn car(shown: &Shown, tests: &[TestNow]) -> CarDocument {
         head: car.request.head.clone(),
         id: car.task.clone(),
         priority: car.priority,
+        pull: pull.clone(),
         step,
         under_test: tests_of(car, tests).iter().map(|test| test.candidate.clone()).collect(),
         waiting: waiting.clone(),

@@ -8,7 +8,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::report::landed_as;
 use regatta_core::state::{BlockReason, TaskState};
-use regatta_core::train::LandRequest;
+use regatta_core::train::{LandRequest, Proposal, Via};
 use regatta_core::verdict::Verdict;
 use regatta_engine::clock;
 use regatta_engine::context::train_of;
@@ -41,6 +41,17 @@ pub struct BoardRequest {
     pub tasks: Selection,
     /// Why it may land.
     pub why: Why,
+    /// The way it lands.
+    pub way: Way,
+}
+
+/// The way by which work lands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As the settings and the task say.
+    Usual,
+    /// By a pull request, whatever the settings say.
+    Proposed(Proposal),
 }
 
 /// Why work may land.
@@ -74,7 +85,7 @@ impl Operator {
         };
         let mut changes = Changes::default();
         for task in dependencies_first(found) {
-            let result = match send(&self.project, self, &task, request.why).await {
+            let result = match send(&self.project, self, &task, request).await {
                 Ok(()) => self.landed(&task.spec.id).await,
                 Err(refusal) => Err(refusal),
             };
@@ -164,6 +175,11 @@ fn is_held_up(state: &TaskState) -> bool {
     matches!(state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. })
 }
 
+/// Whether its pull request was closed without a merge.
+fn is_declined(state: &TaskState) -> bool {
+    matches!(state, TaskState::Blocked { reason: BlockReason::Declined, .. })
+}
+
 /// Whether its last attempt made good work that only a person may land.
 fn waits_for_a_person(state: &TaskState, attempts: &[Attempt]) -> bool {
     let is_good = |attempt: &Attempt| {
@@ -180,7 +196,12 @@ fn is_reviewed(task: &TaskRecord, all: &[TaskRecord]) -> bool {
 }
 
 /// Puts a task's work into the train.
-async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Why) -> Result<(), Refusal> {
+async fn send(
+    project: &Project,
+    operator: &Operator,
+    task: &TaskRecord,
+    &BoardRequest { why, way, .. }: &BoardRequest,
+) -> Result<(), Refusal> {
     let id = &task.spec.id;
     // A task that is already in the train stays as it is.
     if matches!(task.state, TaskState::Landing { .. }) {
@@ -198,7 +219,7 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
         .offering(id, [Act::Diff, Act::Accept]));
     }
     let attempts = operator.store.attempts(id).await?;
-    let waits = waits_for_a_person(&task.state, &attempts);
+    let waits = is_declined(&task.state) || waits_for_a_person(&task.state, &attempts);
     if !is_held_up(&task.state) && !waits && (again || !matches!(task.state, TaskState::Done { .. })) {
         let verb = if again { "landed again" } else { "landed" };
         return Err(unfit(task, verb));
@@ -212,7 +233,10 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
     crate::diff::fetch(project, task, &attempts).await?;
     let head = boarded(project, task, made, (&base, head))?;
     offer(project, id, made.n, &head)?;
-    let request = request(project, task, made, (base, head))?;
+    let mut request = request(project, task, made, (base, head))?;
+    if let Way::Proposed(proposal) = way {
+        (request.via, request.proposal) = (Via::Pr, proposal);
+    }
     let operation = Operation::Land { by: operator.by.clone(), attempt: made.n, request };
     match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
         Ok(()) => Ok(()),

@@ -71,6 +71,7 @@ pub fn landing(head: &str) -> LandRequest {
     LandRequest {
         target: "main".into(),
         via: regatta_core::train::Via::Here,
+        proposal: Default::default(),
         strategy: Strategy::Rebase,
         base: Oid::sample("base"),
         head: Oid::sample(head),

@@ -95,6 +95,7 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::TakenBack { .. }
         | EventBody::Unserved { .. }
         | EventBody::Servable { .. }
+        | EventBody::MergeAllowed { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_) => false,
     }

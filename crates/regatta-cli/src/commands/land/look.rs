@@ -137,7 +137,15 @@ pub(crate) fn what_it_does(
 }
 
 fn row(n: usize, shown: &Shown, tests: &[TestNow], now: Timestamp) -> Vec<String> {
-    let (glyph, doing) = what_it_does(&shown.car, shown.waiting.as_deref(), tests, now);
+    let (glyph, mut doing) = what_it_does(&shown.car, shown.waiting.as_deref(), tests, now);
+    // What it waits for is the line of its pull request, as a rule.
+    if let Some(pull) = &shown.pull {
+        let number = format!("#{}", pull.number);
+        let line = clean_line(pull.line.as_deref().unwrap_or(&number));
+        if !doing.contains(&line) {
+            doing = format!("{doing} ({line})");
+        }
+    }
     vec![
         (n + 1).to_string(),
         glyph.to_owned(),

@@ -168,6 +168,7 @@ fn model() -> Model {
         target: "main".to_owned(),
         strategy: Strategy::Rebase,
         via: Default::default(),
+        proposal: Default::default(),
         base: commit.clone(),
         head: commit.clone(),
         message: String::new(),

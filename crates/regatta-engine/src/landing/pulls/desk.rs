@@ -28,7 +28,8 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) async fn open(ctx: &Arc<Context>) -> Result<Self, Trouble> {
         let Some(head) = ctx.blocking(remote::name).await? else {
-            let why = "land.via is pr, but there is no remote; add one, or set land.via: here".to_owned();
+            let why =
+                "a pull request needs a remote, and there is none; add one, or set land.via: here".to_owned();
             return Err(ForgeError::Refused(why).into());
         };
         let known = ctx.memory.pulls.known().forge.clone();

@@ -184,7 +184,9 @@ impl Pulls {
         if record.pull.is_none() {
             let spec = until_answered(|| ctx.services.store.task(&car.task)).await?.spec;
             record.draft |= spec.landing.draft.unwrap_or(ctx.settings.config.land.pr.draft);
+            record.draft |= car.request.proposal.draft;
         }
+        record.no_review |= car.request.proposal.no_review;
         let (there, work) = (record.head.clone(), car.request.head.clone());
         let head = ctx.blocking(move |ctx| branch::forward(ctx, there.as_ref(), &work)).await?;
         let (task, keep) = (car.task.clone(), head.clone());
