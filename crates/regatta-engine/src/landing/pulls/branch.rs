@@ -71,19 +71,37 @@ pub(super) fn fetch(
     Ok(ctx.repository.work.exists(&tip)?.then_some(tip))
 }
 
-/// The commit to push: `work` if it contains what is there, else a merge of both with the content of `work`.
-pub(super) fn forward(ctx: &Context, there: Option<&Oid>, work: &Oid) -> Result<Oid, GitError> {
-    let Some(there) = there else { return Ok(work.clone()) };
-    if ctx.repository.work.is_ancestor(there, work)? {
-        return Ok(work.clone());
+/// The commit to push: `work` with everything that is `there`, on top of it. Of what Regatta left there (`ours`), the
+/// content of `work` counts: work on another base replaces it. What others pushed since is merged; `None` if that
+/// conflicts, or if they replaced `ours`.
+pub(super) fn joined(
+    ctx: &Context,
+    ours: Option<&Oid>,
+    there: Option<&Oid>,
+    work: &Oid,
+) -> Result<Option<Oid>, GitError> {
+    let repo = &ctx.repository.work;
+    let Some(there) = there.or(ours) else { return Ok(Some(work.clone())) };
+    if repo.is_ancestor(there, work)? {
+        return Ok(Some(work.clone()));
+    }
+    let is_forward = match ours {
+        Some(ours) => repo.is_ancestor(ours, there)?,
+        None => repo.is_ancestor(work, there)?,
+    };
+    if !is_forward {
+        return Ok(None);
     }
     // What is there contains it: a person pushed on top, or nothing has changed.
-    if ctx.repository.work.is_ancestor(work, there)? {
-        return Ok(there.clone());
+    if repo.is_ancestor(work, there)? {
+        return Ok(Some(there.clone()));
     }
-    let tree = ctx.repository.work.tree_of(work)?;
+    let tree = match merge_trees(repo, ours, work, there)? {
+        Merged::Tree(tree) => tree,
+        Merged::Conflict { .. } => return Ok(None),
+    };
     let message = format!("Continue with {}\n", work.short());
-    join(ctx, &tree, &[there, work], message)
+    join(ctx, &tree, &[there, work], message).map(Some)
 }
 
 /// A merge of the target into the branch; the files in conflict if there are any.

@@ -5,6 +5,7 @@ use regatta_core::forge::feedback::Due;
 use regatta_core::forge::pull::{Column, Next, WaitFor};
 use regatta_core::forge::record::{PullEnd, PullRecord, Shown};
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::state::BlockReason;
 use regatta_core::train::{Car, HeldBy, LandStep};
 use regatta_store::RequestId;
@@ -96,8 +97,7 @@ impl Pulls {
         let there = ctx.blocking(move |ctx| branch::fetch(ctx, &remote, &name, &task)).await?;
         // A deleted branch closes its pull request: the next look shows it.
         let Some(there) = there else {
-            ctx.memory.pulls.look_now();
-            self.due_in(super::CHECKOUT * 5);
+            self.look_again_at(&car.task, clock::now().plus(super::CHECKOUT * 5));
             return self
                 .waits(car, "its branch is gone at the remote".to_owned(), HeldBy::Forge)
                 .await
@@ -113,17 +113,7 @@ impl Pulls {
             .await?
         };
         if !is_ahead {
-            let detail = format!(
-                "{} here and at {} have gone different ways ({} and {}); bring them together there, then `regatta land \
-                 {}`",
-                record.branch,
-                desk.head,
-                ours.as_ref().map(|ours| ours.short().to_owned()).unwrap_or_default(),
-                there.short(),
-                car.task
-            );
-            self.train.reject(car, BlockReason::Conflict, detail, Vec::new()).await?;
-            return Ok(());
+            return self.gone_different_ways(desk, car, &record, ours.as_ref(), &there).await;
         }
         let (task, keep) = (car.task.clone(), there.clone());
         ctx.blocking(move |ctx| branch::hold(ctx, &task, &keep)).await?;
@@ -136,21 +126,52 @@ impl Pulls {
         };
         let branch = record.branch.clone();
         self.records.put(record).await?;
-        let text = format!("took over {} from {branch} at {}", there.short(), desk.head);
-        let (body, request) = (EventBody::Noted { text }, RequestId::fresh());
-        until_answered(|| {
-            ctx.services.store.append(Some(&car.task), Some(car.attempt), &body, &request, clock::now())
-        })
-        .await?;
+        self.note_taken_over(desk, car, &branch, &there).await?;
         let steps = [
             LandStep::Propose { head: there.clone(), branch },
             LandStep::Proposed { head: there, number, url, is_new: false },
         ];
-        if !matches!(car.step, regatta_core::train::CarStep::Queued) {
-            let steps: Vec<_> = steps.into_iter().map(|step| (car.task.clone(), step)).collect();
-            self.train.take_steps(&steps).await?;
-        }
+        let steps: Vec<_> = steps.into_iter().map(|step| (car.task.clone(), step)).collect();
+        self.train.take_steps(&steps).await?;
         ctx.memory.pulls.look_now();
+        Ok(())
+    }
+
+    /// Records whose commits its branch has from now on.
+    pub(super) async fn note_taken_over(
+        &self,
+        desk: &Desk,
+        car: &Car,
+        branch: &str,
+        there: &Oid,
+    ) -> Result<(), Trouble> {
+        let text = format!("took over {} from {branch} at {}", there.short(), desk.head);
+        let (body, request) = (EventBody::Noted { text }, RequestId::fresh());
+        let store = &self.train.ctx.services.store;
+        until_answered(|| store.append(Some(&car.task), Some(car.attempt), &body, &request, clock::now()))
+            .await?;
+        Ok(())
+    }
+
+    /// Nothing brings both together without a loss: a person does.
+    pub(super) async fn gone_different_ways(
+        &mut self,
+        desk: &Desk,
+        car: &Car,
+        record: &PullRecord,
+        ours: Option<&Oid>,
+        there: &Oid,
+    ) -> Result<(), Trouble> {
+        let detail = format!(
+            "{} here and at {} have gone different ways ({} and {}); bring them together there, then `regatta land \
+             {}`",
+            record.branch,
+            desk.head,
+            ours.map(|ours| ours.short().to_owned()).unwrap_or_default(),
+            there.short(),
+            car.task
+        );
+        self.train.reject(car, BlockReason::Conflict, detail, Vec::new()).await?;
         Ok(())
     }
 
@@ -178,7 +199,7 @@ impl Pulls {
             }
             // The forge has not seen the newest commits yet.
             Ok(_) => {
-                ctx.memory.pulls.known().again.insert(car.task.clone(), clock::now().plus(super::PAUSE));
+                self.look_again_at(&car.task, clock::now().plus(super::PAUSE));
                 let line = record.shown.as_ref().map(|shown| shown.line.clone()).unwrap_or_default();
                 self.waits(car, line, HeldBy::Forge).await?;
             }
@@ -204,7 +225,7 @@ impl Pulls {
         let Some(head) = record.head.clone() else { return Ok(()) };
         let updated = ctx.blocking(move |ctx| branch::update(ctx, &head, &tip)).await?;
         let Ok(head) = updated else {
-            ctx.memory.pulls.look_now();
+            self.look_again_at(&car.task, clock::now().plus(super::PAUSE));
             return Ok(());
         };
         let (task, keep) = (car.task.clone(), head.clone());

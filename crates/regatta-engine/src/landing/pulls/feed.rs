@@ -71,7 +71,7 @@ impl Pulls {
                     Err(error) => return Err(error.into()),
                 }
             }
-            ctx.memory.pulls.known().again.insert(car.task.clone(), clock::now().plus(super::PAUSE));
+            self.look_again_at(&car.task, clock::now().plus(super::PAUSE));
             let why = format!("{}: failed checks run again", facts.number);
             self.waits(car, why, HeldBy::Forge).await?;
             return Ok(());

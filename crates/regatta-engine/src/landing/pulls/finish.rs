@@ -88,12 +88,8 @@ impl Pulls {
             }
             // The next look finds out why.
             Ok(Merged::NotNow { why }) => {
-                let ctx = &self.train.ctx;
-                ctx.memory
-                    .pulls
-                    .known()
-                    .again
-                    .insert(car.task.clone(), crate::clock::now().plus(super::PAUSE));
+                self.is_settled(car);
+                self.look_again_at(&car.task, crate::clock::now().plus(super::PAUSE));
                 if method.is_some() {
                     self.not_merged(car, &record, head).await?;
                 }
@@ -101,8 +97,14 @@ impl Pulls {
                 self.waits(car, why, HeldBy::Forge).await?;
                 Ok(Ended::Went)
             }
-            Err(ForgeError::Stale) => self.not_merged(car, &record, head).await,
+            // Somebody has pushed: the look that shows it is news.
+            Err(ForgeError::Stale) => {
+                self.is_settled(car);
+                self.look_again_at(&car.task, crate::clock::now().plus(CHECKOUT * 5));
+                self.not_merged(car, &record, head).await
+            }
             Err(ForgeError::Refused(why)) => {
+                self.is_settled(car);
                 if method.is_some() {
                     self.not_merged(car, &record, head).await?;
                 }
@@ -111,6 +113,11 @@ impl Pulls {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The forge has answered: the same merge is not asked for again without news.
+    fn is_settled(&self, car: &Car) {
+        self.train.ctx.memory.pulls.known().settled.insert(car.task.clone());
     }
 
     /// The title and message of the commit, which are never left to the forge: an agent's words could act there.
@@ -212,6 +219,8 @@ impl Pulls {
             }
             failpoint::reach("branch-deleted");
         }
+        let task = car.task.clone();
+        ctx.blocking(move |ctx| branch::let_go(ctx, &task)).await?;
         let tested = is_tested(&ctx, &commit).await?;
         let step = LandStep::Merged { commit, number, tested };
         match self.train.take_steps(&[(car.task.clone(), step)]).await {
@@ -220,8 +229,6 @@ impl Pulls {
             Err(error) => return Err(error.into()),
         }
         failpoint::reach("landed");
-        let task = car.task.clone();
-        ctx.blocking(move |ctx| branch::let_go(ctx, &task)).await?;
         self.train.retire(car).await;
         let name = ctx.repository.target.clone();
         ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &name, &tip)).await?;

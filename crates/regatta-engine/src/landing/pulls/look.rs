@@ -7,7 +7,7 @@ use regatta_core::forge::pull::{
     Column, Expected, Glance, Mergeable, Next, PullFacts, PullState, Seen, WaitFor, column, line, next,
 };
 use regatta_core::forge::quota::{Awaited, look_every};
-use regatta_core::forge::record::{PullRecord, Shown};
+use regatta_core::forge::record::{PullEnd, PullRecord, Shown};
 use regatta_core::forge::{NodeId, Slug};
 use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
@@ -18,6 +18,7 @@ use regatta_store::{Operation, RequestId, StoreError};
 use super::desk::Desk;
 use super::{Ended, Pulls, Trouble, feed};
 use crate::clock;
+use crate::context::Context;
 use crate::forge::{ForgeError, Pull};
 use crate::landing::gate;
 use crate::persist::{for_test, until_answered};
@@ -49,15 +50,13 @@ impl Pulls {
             .filter(|car| matches!(car.step, CarStep::Proposed { .. }))
             .cloned()
             .collect();
-        let watched: Vec<PullRecord> =
-            self.records.all().filter(|record| record.is_open()).cloned().collect();
-        let declined = self.records.all().filter(|record| record.pull.is_some() && record.end.is_some());
-        let declined: Vec<PullRecord> = self.worth_a_look(declined.cloned().collect()).await?;
-        if watched.is_empty() && declined.is_empty() {
+        let watched = self.worth_a_look().await?;
+        if watched.is_empty() {
             return Ok(Ended::Nothing);
         }
         let (look_at, again) = {
-            let known = ctx.memory.pulls.known();
+            let mut known = ctx.memory.pulls.known();
+            known.again.retain(|task, _| watched.iter().any(|record| record.task == *task));
             (known.look_at, known.again.values().min().copied())
         };
         let due = look_at.map(|at| again.map_or(at, |again| at.min(again)));
@@ -66,7 +65,7 @@ impl Pulls {
             self.keep_waiting(&cars).await?;
             return Ok(Ended::Nothing);
         }
-        let mut pulls: Vec<&PullRecord> = watched.iter().chain(&declined).collect();
+        let mut pulls: Vec<&PullRecord> = watched.iter().collect();
         pulls.truncate(MOST);
         let ids: Vec<NodeId> =
             pulls.iter().filter_map(|record| Some(record.pull.as_ref()?.id.clone())).collect();
@@ -85,16 +84,21 @@ impl Pulls {
                 self.aside(desk, record, glance).await?;
                 continue;
             };
+            ctx.memory.pulls.known().settled.remove(&record.task);
             if let Some(looked) = self.closely(desk, car, record, glance).await?
                 && let Some(merge) = self.decide(desk, looked).await?
             {
                 ready.push(merge);
+                continue;
             }
+            ctx.memory.pulls.known().settled.insert(record.task.clone());
         }
         // One merge at a time, in the order of the train; the others are looked at again after it.
         let Some(first) = cars.iter().find_map(|car| ready.iter().position(|one| one.car.task == car.task))
         else {
-            return Ok(Ended::Nothing);
+            // What was done may be followed by more at once.
+            let is_due = ctx.memory.pulls.known().look_at.is_none();
+            return Ok(if is_due { Ended::Went } else { Ended::Nothing });
         };
         let others = ready.len() > 1;
         let first = ready.swap_remove(first);
@@ -104,17 +108,12 @@ impl Pulls {
         self.merge(desk, first).await
     }
 
-    /// Closed pull requests whose tasks still wait: a person may open them again, or merge them after all.
-    async fn worth_a_look(&self, closed: Vec<PullRecord>) -> Result<Vec<PullRecord>, StoreError> {
+    /// The pull requests that people may still act on.
+    pub(super) async fn worth_a_look(&self) -> Result<Vec<PullRecord>, StoreError> {
         let mut worth = Vec::new();
-        for record in closed {
-            let task = until_answered(|| self.train.ctx.services.store.task(&record.task)).await;
-            let is_blocked = matches!(
-                task.map(|task| task.state),
-                Ok(TaskState::Blocked { reason: BlockReason::Declined, .. })
-            );
-            if is_blocked {
-                worth.push(record);
+        for record in self.records.all() {
+            if is_worth_a_look(&self.train.ctx, record).await? {
+                worth.push(record.clone());
             }
         }
         Ok(worth)
@@ -128,7 +127,8 @@ impl Pulls {
         }
         let is_allowed =
             record.allowed.is_some() && record.allowed.as_ref().map(|it| &it.head) == record.head.as_ref();
-        is_time || is_allowed || glance.is_news(record.print.as_deref())
+        let is_settled = known.settled.contains(&record.task);
+        is_time || is_allowed || !is_settled || glance.is_news(record.print.as_deref())
     }
 
     /// Everything about one pull request, and what follows from it.
@@ -196,7 +196,14 @@ impl Pulls {
     }
 
     /// Some things change without news from the forge: a time runs out.
-    fn look_again_in_time(&self, task: &TaskId, next: &Next, due: &Due, record: &PullRecord, now: Timestamp) {
+    fn look_again_in_time(
+        &mut self,
+        task: &TaskId,
+        next: &Next,
+        due: &Due,
+        record: &PullRecord,
+        now: Timestamp,
+    ) {
         let pr = &self.train.ctx.settings.config.land.pr;
         let mut at = match next {
             Next::LookAgain { after } => Some(now.plus(*after)),
@@ -211,8 +218,14 @@ impl Pulls {
             at = Some(at.map_or(*time, |at| at.min(*time)));
         }
         if let Some(at) = at {
-            self.train.ctx.memory.pulls.known().again.insert(task.clone(), at);
+            self.look_again_at(task, at);
         }
+    }
+
+    /// Looks at this one at a time of its own.
+    pub(super) fn look_again_at(&mut self, task: &TaskId, at: Timestamp) {
+        self.train.ctx.memory.pulls.known().again.insert(task.clone(), at);
+        self.due_at(at);
     }
 
     fn plan_next_look(&mut self, cars: &[Car], watched: &[&PullRecord], now: Timestamp) {
@@ -309,13 +322,11 @@ impl Pulls {
             facts => facts?,
         };
         match &facts.state {
-            PullState::Open if Some(&facts.head.commit) != record.head.as_ref() => {
-                self.others_pushed(desk, car, record).await.map(|()| None)
-            }
+            // What others pushed is joined with its work before that is pushed.
             PullState::Open => Ok(None),
             PullState::Closed => {
                 let mut closed = record;
-                closed.end = Some(regatta_core::forge::record::PullEnd::Closed);
+                closed.end = Some(PullEnd::Closed);
                 self.records.put(closed).await?;
                 Ok(None)
             }
@@ -337,14 +348,32 @@ impl Pulls {
                 let mut over = record;
                 if let Some(commit) = commit {
                     let head = facts.head.commit.clone();
-                    over.end =
-                        Some(regatta_core::forge::record::PullEnd::Merged { commit: commit.clone(), head });
+                    over.end = Some(PullEnd::Merged { commit: commit.clone(), head });
                     self.records.put(over).await?;
                 }
                 Ok(None)
             }
         }
     }
+}
+
+/// Whether people may still act on a pull request: it is open and its task was not given up, or it was closed and its
+/// task waits for it to be opened again.
+pub(super) async fn is_worth_a_look(ctx: &Context, record: &PullRecord) -> Result<bool, StoreError> {
+    if record.pull.is_none() {
+        return Ok(false);
+    }
+    let task = match until_answered(|| ctx.services.store.task(&record.task)).await {
+        Err(StoreError::NotFound(_)) => return Ok(false),
+        task => task?,
+    };
+    Ok(match &record.end {
+        None => !matches!(task.state, TaskState::Cancelled { .. }),
+        Some(PullEnd::Closed) => {
+            matches!(task.state, TaskState::Blocked { reason: BlockReason::Declined, .. })
+        }
+        Some(PullEnd::Merged { .. }) => false,
+    })
 }
 
 /// What people see.

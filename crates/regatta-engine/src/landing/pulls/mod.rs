@@ -39,7 +39,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::forge::{Forge, ForgeError};
 use crate::git::GitError;
-use crate::persist::until_answered;
+use crate::persist::{for_test, until_answered};
 use crate::worker::Stop;
 use desk::Desk;
 use records::Records;
@@ -75,6 +75,9 @@ struct Known {
     errors: u32,
     /// Pull requests that are looked at in any case.
     again: BTreeMap<TaskId, Timestamp>,
+    /// Pull requests whose last news this process has acted upon: only further news count. After a crash or an error,
+    /// what was seen may not have been acted upon.
+    settled: BTreeSet<TaskId>,
 }
 
 /// Work that may be proposed.
@@ -173,11 +176,16 @@ pub(crate) async fn round(
     Ok(Round { waiting, due, ..Round::default() })
 }
 
-/// Whether a pull request is open whose task has no car: a person may merge or close it.
+/// Whether a pull request is worth a look whose task has no car: a person may merge it, close it or open it again.
 pub(crate) async fn has_open(ctx: &Context) -> Result<bool, StoreError> {
     let documents = until_answered(|| ctx.services.store.documents(PULL, "")).await?;
     let records = documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
-    Ok(records.into_iter().any(|record| record.train == ctx.repository.train() && record.is_open()))
+    for record in records.filter(|record| record.train == ctx.repository.train()) {
+        if look::is_worth_a_look(ctx, &record).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The commit of a task's open pull request.
@@ -191,7 +199,7 @@ impl Pulls {
     async fn go(&mut self, mut changed: watch::Receiver<u64>) -> Result<(), LandError> {
         self.load().await?;
         changed.mark_unchanged();
-        if self.train.cars.is_empty() && !self.records.has_open() {
+        if self.train.cars.is_empty() && self.worth_a_look().await?.is_empty() {
             return Ok(());
         }
         let ctx = self.train.ctx.clone();
@@ -213,7 +221,7 @@ impl Pulls {
                     ctx.memory.pulls.known().errors = 0;
                     continue;
                 }
-                Ok(Ended::Nothing) => {}
+                Ok(Ended::Nothing) => ctx.memory.pulls.known().errors = 0,
                 // A task was cancelled meanwhile, or got a follow-up: its car left by itself.
                 Err(Trouble::Land(LandError::Store(StoreError::Conflict(_)))) => {
                     self.load().await?;
@@ -236,6 +244,7 @@ impl Pulls {
                 Ok(()) = self.train.stop.changed() => {}
                 () = tokio::time::sleep(pause.max(Duration::from_millis(100))) => {}
             }
+            self.due = None;
         }
     }
 
@@ -248,7 +257,6 @@ impl Pulls {
 
     /// Takes the first step that is due.
     async fn step(&mut self, desk: &Desk) -> Result<Ended, Trouble> {
-        self.due = None;
         // What was begun comes first: it may be merged already.
         for car in self.cars(|step| matches!(step, CarStep::Merging { .. })) {
             if let Ended::Went = self.merging(desk, &car).await? {
@@ -317,7 +325,7 @@ impl Pulls {
                     }
                     ForgeError::Away(why) => {
                         if is_silent {
-                            self.due_in(Duration::from_secs(5 << errors.min(3)));
+                            self.due_in(pause_of(Duration::from_secs(5 << errors.min(3))));
                             return Ok(());
                         }
                         (format!("GitHub cannot be reached: {why}"), HeldBy::Forge, PAUSE * 2)
@@ -327,7 +335,7 @@ impl Pulls {
                 }
             }
         };
-        self.due_in(pause.max(CHECKOUT));
+        self.due_in(pause_of(pause.max(CHECKOUT)));
         let hold = Hold { why: ctx.settings.redact(&why), by };
         self.train.all_wait(&hold).await
     }
@@ -340,4 +348,9 @@ impl Pulls {
             other => other,
         }
     }
+}
+
+/// A pause after an error, shorter in tests.
+fn pause_of(usual: Duration) -> Duration {
+    for_test("REGATTA_TEST_LOOK_MS").map_or(usual, |short| usual.min(short))
 }

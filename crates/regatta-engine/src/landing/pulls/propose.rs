@@ -187,8 +187,7 @@ impl Pulls {
             record.draft |= car.request.proposal.draft;
         }
         record.no_review |= car.request.proposal.no_review;
-        let (there, work) = (record.head.clone(), car.request.head.clone());
-        let head = ctx.blocking(move |ctx| branch::forward(ctx, there.as_ref(), &work)).await?;
+        let Some(head) = self.joined(desk, car, &record, &car.request.head).await? else { return Ok(()) };
         let (task, keep) = (car.task.clone(), head.clone());
         ctx.blocking(move |ctx| branch::hold(ctx, &task, &keep)).await?;
         let branch = record.branch.clone();
@@ -197,6 +196,38 @@ impl Pulls {
         self.train.take_steps(&[(car.task.clone(), step)]).await?;
         failpoint::reach("pr-intended");
         Ok(())
+    }
+
+    /// The commit to push: the work with everything that its branch has at the remote. `None` if they do not go
+    /// together: the car has left.
+    async fn joined(
+        &mut self,
+        desk: &Desk,
+        car: &Car,
+        record: &PullRecord,
+        work: &Oid,
+    ) -> Result<Option<Oid>, Trouble> {
+        let ctx = self.train.ctx.clone();
+        // A new branch was looked up when its name was chosen.
+        let may_be_there = record.pull.is_some() || matches!(car.step, CarStep::Proposing { .. });
+        let there = if may_be_there {
+            let (remote, name, task) = (desk.head.clone(), record.branch.clone(), car.task.clone());
+            ctx.blocking(move |ctx| branch::fetch(ctx, &remote, &name, &task)).await?
+        } else {
+            None
+        };
+        let (ours, theirs, own) = (record.head.clone(), there.clone(), work.clone());
+        let joined =
+            ctx.blocking(move |ctx| branch::joined(ctx, ours.as_ref(), theirs.as_ref(), &own)).await?;
+        let Some(there) = there.filter(|there| Some(there) != record.head.as_ref()) else {
+            return Ok(joined);
+        };
+        if joined.is_some() {
+            self.note_taken_over(desk, car, &record.branch, &there).await?;
+        } else {
+            self.gone_different_ways(desk, car, record, Some(work), &there).await?;
+        }
+        Ok(joined)
     }
 
     /// A record with a branch that nobody else has at the remote.
@@ -301,7 +332,12 @@ impl Pulls {
         if there.as_ref() != Some(head) {
             if there.is_some() && there != record.head && !self.is_before(there.as_ref(), head).await? {
                 // Somebody pushed meanwhile: their commits are taken over first.
-                return self.others_pushed(desk, car, record.clone()).await.map(|()| false);
+                let Some(head) = self.joined(desk, car, record, head).await? else { return Ok(false) };
+                let (task, keep) = (car.task.clone(), head.clone());
+                ctx.blocking(move |ctx| branch::hold(ctx, &task, &keep)).await?;
+                let step = LandStep::Propose { head, branch: record.branch.clone() };
+                self.train.take_steps(&[(car.task.clone(), step)]).await?;
+                return Ok(false);
             }
             let stop = self.train.stop.clone();
             let pushed =

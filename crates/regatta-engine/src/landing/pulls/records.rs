@@ -47,11 +47,6 @@ impl Records {
         self.all.values()
     }
 
-    /// Whether a pull request is open.
-    pub(super) fn has_open(&self) -> bool {
-        self.all().any(PullRecord::is_open)
-    }
-
     /// Writes a record. A person may have allowed a merge since it was read: that word is kept.
     pub(super) async fn put(&mut self, mut record: PullRecord) -> Result<(), LandError> {
         loop {
