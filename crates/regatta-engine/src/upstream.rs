@@ -180,12 +180,7 @@ impl Upstream<'_> {
         format!("refs/remotes/{remote}/{}", self.target)
     }
 
-    fn relation(
-        &self,
-        remote: &str,
-        here: &Oid,
-        there: &Oid,
-    ) -> Result<Relation, GitError> {
+    fn relation(&self, remote: &str, here: &Oid, there: &Oid) -> Result<Relation, GitError> {
         if here == there {
             return Ok((Freshness::Current, Some((0, 0)), None));
         }

@@ -57,6 +57,9 @@ pub struct PullRecord {
     /// What its agent is about to be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sending: Option<Sending>,
+    /// The commit that passed the gate here before it was proposed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<Oid>,
     /// How often its failed checks were run again, at which commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reruns: Option<(Oid, u32)>,
@@ -206,6 +209,15 @@ pub struct Shown {
 }
 
 impl PullRecord {
+    /// What it waits for, as the last look showed it. One that a person merges is named by its address.
+    pub fn waits_for(&self) -> Option<String> {
+        let shown = self.shown.as_ref()?;
+        Some(match (&self.pull, shown.column) {
+            (Some(pull), Column::ReadyToMerge) => format!("{}: {}", shown.line, pull.url),
+            _ => shown.line.clone(),
+        })
+    }
+
     /// Whether its pull request is open.
     pub fn is_open(&self) -> bool {
         self.pull.is_some() && self.end.is_none()

@@ -54,18 +54,12 @@ impl Pulls {
                 self.train.reject(car, BlockReason::Policy, reason.clone(), Vec::new()).await?;
             }
             next => {
-                let shown = record.shown.clone();
-                let line = shown.as_ref().map(|shown| shown.line.clone()).unwrap_or_default();
                 let by = match next {
                     Next::Wait { on: WaitFor::Person } => HeldBy::Ready,
                     Next::Wait { on: WaitFor::Review { .. } } => HeldBy::Review,
-                    _ => shown.map_or(HeldBy::Forge, |shown| held_by(shown.column, &shown)),
+                    _ => record.shown.as_ref().map_or(HeldBy::Forge, held_by),
                 };
-                let why = match (next, &record.pull) {
-                    (Next::Wait { on: WaitFor::Person }, Some(pull)) => format!("{line}: {}", pull.url),
-                    _ => line,
-                };
-                self.waits(car, why, by).await?;
+                self.waits(car, record.waits_for().unwrap_or_default(), by).await?;
             }
         }
         Ok(None)
@@ -237,8 +231,8 @@ impl Pulls {
 }
 
 /// What a pull request in this column waits for.
-pub(super) fn held_by(column: Column, shown: &Shown) -> HeldBy {
-    match column {
+pub(super) fn held_by(shown: &Shown) -> HeldBy {
+    match shown.column {
         Column::Working => HeldBy::Forge,
         Column::NeedsYou => HeldBy::Person,
         // Where all checks have ended, a review is awaited.

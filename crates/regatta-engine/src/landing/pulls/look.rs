@@ -12,7 +12,7 @@ use regatta_core::forge::{NodeId, Slug};
 use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::Timestamp;
-use regatta_core::train::{Car, CarStep, LandRequest};
+use regatta_core::train::{Car, CarStep, HeldBy, LandRequest};
 use regatta_store::{Operation, RequestId, StoreError};
 
 use super::desk::Desk;
@@ -65,11 +65,13 @@ impl Pulls {
             self.keep_waiting(&cars).await?;
             return Ok(Ended::Nothing);
         }
-        let mut pulls: Vec<&PullRecord> = watched.iter().collect();
-        pulls.truncate(MOST);
+        let pulls: Vec<&PullRecord> = watched.iter().filter(|record| record.pull.is_some()).collect();
         let ids: Vec<NodeId> =
             pulls.iter().filter_map(|record| Some(record.pull.as_ref()?.id.clone())).collect();
-        let glances = desk.forge.look(&ids).await?;
+        let mut glances = Vec::new();
+        for some in ids.chunks(MOST) {
+            glances.extend(desk.forge.look(some).await?);
+        }
         self.plan_next_look(&cars, &pulls, now);
         let mut ready: Vec<Looked> = Vec::new();
         for (record, glance) in pulls.iter().zip(&glances) {
@@ -156,7 +158,8 @@ impl Pulls {
         let ctx = self.train.ctx.clone();
         let now = clock::now();
         let mut record = record.clone();
-        let policy = desk.policy(&ctx, &record, self.is_tested(head).await?);
+        let is_tested = record.tested.as_ref() == Some(head) || self.is_tested(head).await?;
+        let policy = desk.policy(&ctx, &record, is_tested);
         let heard = record.heard.keys();
         let own = record.comment.iter().cloned().collect();
         let due = feedback::due(
@@ -254,14 +257,11 @@ impl Pulls {
             if self.train.waiting.contains_key(&car.task) {
                 continue;
             }
-            let shown = self.records.of(&car.task).and_then(|record| record.shown.clone());
-            let (why, by) = match shown {
-                Some(shown) => (shown.line.clone(), super::decide::held_by(shown.column, &shown)),
-                None => {
-                    ("its pull request was not looked at yet".to_owned(), regatta_core::train::HeldBy::Forge)
-                }
-            };
-            self.waits(car, why, by).await?;
+            let record = self.records.of(&car.task);
+            let why = record.and_then(PullRecord::waits_for);
+            let by = record.and_then(|record| record.shown.as_ref()).map(super::decide::held_by);
+            let why = why.unwrap_or_else(|| "its pull request was not looked at yet".to_owned());
+            self.waits(car, why, by.unwrap_or(HeldBy::Forge)).await?;
         }
         Ok(())
     }

@@ -191,6 +191,9 @@ impl Pulls {
         let (task, keep) = (car.task.clone(), head.clone());
         ctx.blocking(move |ctx| branch::hold(ctx, &task, &keep)).await?;
         let branch = record.branch.clone();
+        let passed = ctx.memory.pulls.known().passed.get(&car.task).cloned();
+        let is_tested = passed.is_some_and(|passed| passed.head == head && passed.tree.is_some());
+        record.tested = is_tested.then(|| head.clone());
         self.records.put(record).await?;
         let step = LandStep::Propose { head, branch };
         self.train.take_steps(&[(car.task.clone(), step)]).await?;
@@ -266,6 +269,7 @@ impl Pulls {
             no_review: false,
             heard: Default::default(),
             sending: None,
+            tested: None,
             reruns: None,
             allowed: None,
             print: None,
