@@ -67,6 +67,7 @@ fn every_value_is_shown_with_its_origin() {
     lane.max_kept                  default  null
     lane.keep                      default  "failed"
     land.auto                      default  null
+    land.via                       default  "here"
     land.strategy                  file     "squash"
     land.test_command              default  null
     land.test_timeout              default  "30m"
@@ -76,6 +77,15 @@ fn every_value_is_shown_with_its_origin() {
     land.retries                   default  0
     land.bounces                   default  null
     land.guard                     default  []
+    land.pr                        default  {"checks":"required","checks_within":"10m","delete_branch":true,"draft":false,"feedback":["reviews","comments","ci","conflicts"],"hold_starts":false,"hold_writes":false,"labels":[],"max_open":0,"merge":"approved","quiet":"2m","reviewers":[],"rounds":5}
+    github.host                    default  null
+    github.repo                    default  null
+    github.trust                   default  "write"
+    github.bots                    default  []
+    github.every                   default  "1m"
+    github.reserve                 default  0.4
+    github.agents_see_token        default  false
+    github.token_command           default  []
     radar.enabled                  default  true
     radar.interval                 default  "TIME"
     radar.tell                     default  false

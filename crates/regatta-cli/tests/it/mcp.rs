@@ -159,7 +159,7 @@ fn work_is_ordered_and_looked_at() {
     2 mistakes found; nothing was changed
     plan:4:5: error: the task "a" has no `prompt`
     plan:5:5: error: unknown key `foo`
-      hint: known here: id, title, prompt, repo, agent, model, labels, budget_usd, budget_tokens, persona, priority, deps, max_attempts, max_retries, auto_land, verdict_adapter, writes, checks, chain, timeout, first_output_timeout, idle_timeout, read_only, permissions, sandbox, mcp, env, concurrency_group, requires, notes, auto_commit (hint: correct them; `regatta validate FILE` checks again without running anything)
+      hint: known here: id, title, prompt, repo, agent, model, labels, budget_usd, budget_tokens, persona, priority, deps, max_attempts, max_retries, auto_land, via, draft, reviewers, verdict_adapter, writes, checks, chain, timeout, first_output_timeout, idle_timeout, read_only, permissions, sandbox, mcp, env, concurrency_group, requires, notes, auto_commit (hint: correct them; `regatta validate FILE` checks again without running anything)
     "#);
     insta::assert_snapshot!(client.refused("enqueue", &json!({})), @"give exactly one of `prompt`, `plan` and `files` (hint: `prompt` for one task, `plan` for the Markdown of several)");
     let file = world.plan_file("---\nregatta: 1\ntasks:\n  - id: filed\n    prompt: x\n---\n");

@@ -211,13 +211,13 @@ fn a_wrong_clock_on(store: &str, project: &str) {
         world.env("REGATTA_STORE", store);
     }
     let daemons = [up(&wrong, "wrong"), up(&right, "right")];
-    let clocks = |world: &World| ["wrong", "right"].map(|name| row(world, name)[8].clone());
+    let clocks = |world: &World| ["wrong", "right"].map(|name| row(world, name)[9].clone());
     // Both see the same.
     for world in [&wrong, &right] {
         until("the clocks are known", || (clocks(world) == ["+1h 3s", "ok"]).then_some(()));
         for name in ["wrong", "right"] {
             let row = row(world, name);
-            let beat = &row[9];
+            let beat = &row[10];
             let seconds = beat.strip_suffix(" ago").and_then(|ago| ago.strip_suffix('s'));
             assert!(seconds.is_some_and(|n| n.parse::<u32>().is_ok()) || beat == "now", "{row:?}");
             assert_eq!(row[1], "up");

@@ -256,8 +256,9 @@ fn without_any_check_nothing_is_merged() {
 #[test]
 fn without_any_check_the_gate_here_counts() {
     let scene = Scene::new("test_command: test -f a.txt, pr: { merge: green, checks_within: 1s }");
-    let plan = scene.world.plan(&task("a", "", "echo a >a.txt"));
-    scene.world.run(&plan, &[]).exited(0);
+    let daemon = scene.begin(&task("a", "", "echo a >a.txt"));
+    scene.world.wait_state("a", "landed");
+    scene.ends(daemon);
     scene.assert_whole(1, "tested here");
     assert_eq!(scene.times_said("\"tested\":true"), 1);
 }

@@ -160,7 +160,7 @@ fn a_plan_with_one_mistake_changes_nothing() {
     --- exit 2
     --- stderr
     DIR/plan.md:5:43: error: unknown key `colour`
-      hint: known here: id, title, prompt, repo, agent, model, labels, budget_usd, budget_tokens, persona, priority, deps, max_attempts, max_retries, auto_land, verdict_adapter, writes, checks, chain, timeout, first_output_timeout, idle_timeout, read_only, permissions, sandbox, mcp, env, concurrency_group, requires, notes, auto_commit
+      hint: known here: id, title, prompt, repo, agent, model, labels, budget_usd, budget_tokens, persona, priority, deps, max_attempts, max_retries, auto_land, via, draft, reviewers, verdict_adapter, writes, checks, chain, timeout, first_output_timeout, idle_timeout, read_only, permissions, sandbox, mcp, env, concurrency_group, requires, notes, auto_commit
     error: 1 mistake found; nothing was changed
     hint: correct it; `regatta validate FILE` checks again without running anything
     --- exit 2

@@ -101,34 +101,6 @@ fn what_a_person_pushes_to_the_branch_is_taken_over() {
 }
 
 #[test]
-fn what_a_person_pushes_while_the_agent_works_is_merged_with_its_work() {
-    let scene = Scene::new(BY_HAND);
-    scene.forge.ci(Ci::Passes("ci".to_owned()));
-    let barrier = scene.world.barrier("answer");
-    let root = scene.world.root();
-    let script =
-        format!("cat >p$REGATTA_ATTEMPT\nif [ $REGATTA_ATTEMPT != 1 ]; then\n{}\nfi\n", barrier.script());
-    std::fs::write(root.join("agent.sh"), script).unwrap();
-    let settings = std::fs::read_to_string(root.join("regatta.yaml")).unwrap();
-    let slow = "agents:\n  slow: { kind: command, follow_ups: true, argv: [sh, agent.sh] }\n";
-    std::fs::write(root.join("regatta.yaml"), settings.replace("agents:\n", slow)).unwrap();
-    scene.world.git(["add", "-A"]);
-    scene.world.git(["commit", "-qm", "agents"]);
-    scene.world.git(["push", "-q", "origin", "main"]);
-    let daemon = scene.begin(&task("a", "agent: slow", "Do a."));
-    scene.said("ready to merge");
-    scene.world.regatta(["send", "a", "Once more."]).exited(0);
-    barrier.arrived();
-    let theirs = scene.forge.as_user("ann").push("regatta/a", &[("ann.txt", "ann\n")]);
-    barrier.open();
-    let next = scene.moved_from(1, &theirs);
-    scene.forge.git(["merge-base", "--is-ancestor", &theirs, &next]);
-    assert_eq!(scene.forge.git(["ls-tree", "--name-only", &next, "ann.txt", "p1", "p2"]), "ann.txt\np1\np2");
-    scene.ends(daemon);
-    scene.assert_nothing_forced("joined");
-}
-
-#[test]
 fn a_branch_that_was_replaced_blocks_the_task_and_loses_nothing() {
     let (scene, daemon) = Scene::with_a(BY_HAND);
     scene.said("ready to merge");
