@@ -4,7 +4,7 @@
 //! checkouts have from their common parent. So `../shared` means the same there and here. A sibling is a plain tree of
 //! files without a git directory, read-only. Regatta's index of it is in the sibling's own `.regatta`.
 //!
-//! Invariant: what somebody changed in a sibling is saved in its own repository before it is replaced or removed.
+//! Invariant: what a person changed in a sibling is saved in its own repository before it is replaced or removed.
 
 mod layout;
 
@@ -28,7 +28,7 @@ use crate::lanes::{Lane, SalvageRef};
 /// The commit of each sibling.
 pub(crate) type Pins = BTreeMap<RepoName, Oid>;
 
-/// A sibling that somebody changed, and where that is saved.
+/// A sibling that a person changed, and where that is saved.
 pub(crate) struct Changed {
     pub(crate) repo: RepoName,
     pub(crate) saved: SalvageRef,
@@ -102,7 +102,7 @@ impl Context {
         .await
     }
 
-    /// Saves what somebody changed in the siblings of a lane, and restores them.
+    /// Saves what a person changed in the siblings of a lane, and restores them.
     pub(crate) async fn save_siblings(self: &Arc<Self>, lane: &Lane) -> Result<Vec<Changed>, GitError> {
         if lane.bay.is_none() {
             return Ok(Vec::new());

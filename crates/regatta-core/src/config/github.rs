@@ -22,7 +22,7 @@ pub(super) static GITHUB_KEYS: &[Key] = &[
         .example("github.com"),
     Key::new("repo", Kind::Word, "the remote's, or what it was forked from", "The repository that pull requests are opened in, as `owner/name`.")
         .example("acme/shop"),
-    Key::new("trust", Kind::OneOf(&["triage", "write", "maintain", "admin"]), "write", "What somebody must be allowed to do in the repository for their reviews and comments to count."),
+    Key::new("trust", Kind::OneOf(&["triage", "write", "maintain", "admin"]), "write", "What a person must be allowed to do in the repository for their reviews and comments to count."),
     Key::new("bots", Kind::OneOrMore, "none", "Apps whose reviews and comments reach the agent too.")
         .example("[coderabbitai]"),
     Key::new("every", Kind::Duration, "60s", "How often to look at open pull requests: one request for all of them. Twice as often in the ten minutes after a push, every 5 minutes once only a person has been awaited for an hour."),
@@ -39,7 +39,7 @@ pub struct Github {
     pub host: Option<ForgeHost>,
     /// The repository that pull requests are opened in, if it is not the remote's.
     pub repo: Option<Slug>,
-    /// What somebody must be allowed to do for their words to count.
+    /// What a person must be allowed to do for their words to count.
     pub trust: Permission,
     /// Apps whose words count.
     pub bots: Vec<String>,

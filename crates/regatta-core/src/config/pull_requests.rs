@@ -21,7 +21,7 @@ pub use crate::train::Via;
 
 /// The keys of the section.
 pub(super) static PULL_REQUEST_KEYS: &[Key] = &[
-    Key::new("merge", Kind::OneOf(&["never", "approved", "green"]), "approved", "When Regatta merges. `never`: a person merges. `approved`: the checks passed, and somebody else with the permission `github.trust` approved. `green`: the checks passed."),
+    Key::new("merge", Kind::OneOf(&["never", "approved", "green"]), "approved", "When Regatta merges. `never`: a person merges. `approved`: the checks passed, and another person with the permission `github.trust` approved. `green`: the checks passed."),
     Key::new("checks", Kind::OneOf(&["required", "all", "none"]), "required", "Which checks must pass: those that GitHub's rules require, or all if none is required; always all; or only what GitHub insists on. That there are no checks is a pass only with `none`, or if `land.test_command` passed."),
     Key::new("checks_within", Kind::Duration, "10m", "How long the first check may take to show up."),
     Key::new("draft", Kind::Bool, "false", "Whether pull requests are opened as drafts."),

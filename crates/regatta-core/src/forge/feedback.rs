@@ -16,7 +16,7 @@ use super::slug::NodeId;
 
 pub use prompt::{CheckOutput, ci_prompt, conflict_prompt, queue_prompt, review_prompt};
 
-/// Longest wait for quiet, in multiples of it: somebody who keeps on writing does not hold everything back.
+/// Longest wait for quiet, in multiples of it: a person who keeps on writing does not hold everything back.
 const LONGEST_TALK: u32 = 10;
 
 /// Whether there is something for the agent.
@@ -174,7 +174,7 @@ impl Desk<'_> {
             && self.policy.trusts(&review.author)
     }
 
-    /// A comment that somebody wrote for people or for the agent.
+    /// A comment that a person wrote for people or for the agent.
     fn is_talk(&self, comment: &Comment) -> bool {
         !comment.minimized
             && !self.own.contains(&comment.id)

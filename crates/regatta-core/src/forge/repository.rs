@@ -6,7 +6,7 @@ use crate::train::Strategy;
 
 use super::slug::{NodeId, Slug};
 
-/// What somebody may do in a repository, from the least to the most.
+/// What a person may do in a repository, from the least to the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {

@@ -1,6 +1,6 @@
 //! Text for a forge that must not act there.
 //!
-//! Agents write titles, summaries and commit messages. On a forge `@name` notifies somebody, `fixes #12` closes an
+//! Agents write titles, summaries and commit messages. On a forge `@name` notifies a person, `fixes #12` closes an
 //! issue, and `[skip ci]` turns checks off. [`harmless`] makes such words readable text, visibly and without invisible
 //! characters.
 //!

@@ -64,7 +64,7 @@ impl RemoteAddress {
         }
     }
 
-    /// Whether both mean one repository. A host without a dot is an alias of somebody's ssh configuration, and may be
+    /// Whether both mean one repository. A host without a dot is an alias of a person's ssh configuration, and may be
     /// any host.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_host = match (&self.host, &other.host) {

@@ -50,7 +50,7 @@ pub trait Forge: Send + Sync {
     /// Issues with their texts, in the order of `ids`; those that are gone are left out.
     async fn issue_details(&self, ids: &[NodeId]) -> Result<Vec<Issue>>;
 
-    /// What somebody may do in a repository.
+    /// What a person may do in a repository.
     async fn permission(&self, repo: &Slug, login: &str) -> Result<Permission>;
 
     /// Opens an issue, or finds the one with the same key that is there.

@@ -63,7 +63,7 @@ pub(crate) async fn bring_along(ctx: &Arc<Context>, tip: Oid) {
         Ok(Followed::Behind { why }) => Some(why),
         Err(error) => Some(format!("could not {}", with_causes(&error))),
     };
-    // After the checkout has followed: whoever reads the file again finds it.
+    // After the checkout has followed: a process that reads the file again finds it.
     learn_settings(ctx, at).await;
     if ctx.memory.train.set_behind(behind.clone()) {
         match behind {

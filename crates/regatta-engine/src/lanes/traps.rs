@@ -1,5 +1,5 @@
 //! Pipes in a lane that git would wait for without end: it reads some files wherever it finds them, and opening a pipe
-//! waits for somebody at its other end.
+//! waits for a person at its other end.
 
 use std::ffi::OsStr;
 use std::io;

@@ -120,7 +120,7 @@ pub struct Review {
     pub body: String,
     /// When it was submitted.
     pub at: Timestamp,
-    /// Whether somebody hid its text.
+    /// Whether a person hid its text.
     #[serde(default)]
     pub minimized: bool,
 }
@@ -136,7 +136,7 @@ pub struct Comment {
     pub body: String,
     /// When it was written.
     pub at: Timestamp,
-    /// Whether somebody hid it.
+    /// Whether a person hid it.
     #[serde(default)]
     pub minimized: bool,
     /// The review it belongs to.
@@ -149,7 +149,7 @@ pub struct Comment {
 pub struct Thread {
     /// Its id.
     pub id: NodeId,
-    /// Whether somebody resolved it.
+    /// Whether a person resolved it.
     pub resolved: bool,
     /// Whether the line has changed since.
     pub outdated: bool,

@@ -44,7 +44,7 @@ pub enum Next {
         /// That commit.
         to: Oid,
     },
-    /// It waits for somebody or something; the next look decides.
+    /// It waits for a person or something; the next look decides.
     Wait {
         /// For what.
         on: WaitFor,
@@ -294,7 +294,7 @@ pub(super) fn standing(facts: &PullFacts) -> Vec<&Review> {
     last
 }
 
-/// Whether somebody else who is trusted approved this very head.
+/// Whether another person who is trusted approved this very head.
 pub(super) fn is_approved(facts: &PullFacts, policy: &Policy) -> bool {
     standing(facts).iter().any(|review| {
         let author = &review.author;

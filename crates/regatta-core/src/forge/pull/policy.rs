@@ -17,7 +17,7 @@ use crate::train::Strategy;
 pub enum MergeWhen {
     /// Never: a person merges.
     Never,
-    /// When checks passed and somebody else with write access approved the head.
+    /// When checks passed and another person with write access approved the head.
     #[default]
     Approved,
     /// When checks passed.
@@ -90,7 +90,7 @@ pub struct Policy {
     pub method: Strategy,
     /// Whether Regatta opened it as a draft, so that a draft is no sign of a person's wish.
     pub draft: bool,
-    /// What somebody must be allowed to do for an approval to count.
+    /// What a person must be allowed to do for an approval to count.
     pub trust: Permission,
     /// Logins of apps that count like people who are trusted, except for approvals.
     pub bots: Vec<String>,

@@ -22,7 +22,7 @@ impl GitHub {
                     good(answer, "issues/comments", 200)?;
                     return Ok(known);
                 }
-                // Somebody deleted it.
+                // A person deleted it.
                 Err(ForgeError::Gone(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -32,7 +32,7 @@ impl GitHub {
         comment_id(&good(answer, "issues/comments", 201)?)
     }
 
-    /// Our own comment with that key: a mark that somebody else copied proves nothing.
+    /// Our own comment with that key: a mark that another person copied proves nothing.
     async fn find_comment(&self, place: &Place, key: &str) -> Result<Option<CommentId>> {
         let viewer = self.viewer().await?.login;
         let path = format!("{}/issues/{}/comments?per_page=100", repo_path(&place.repo), place.number.0);

@@ -73,7 +73,7 @@ impl GitHub {
                     asked += 1;
                     match self.permission_of(repo, &login).await {
                         Ok(permission) => permission,
-                        // Somebody who may not push is not told: such an author counts for nothing.
+                        // A person who may not push is not told: such an author counts for nothing.
                         Err(ForgeError::Denied(_)) => continue,
                         Err(error) => return Err(error),
                     }

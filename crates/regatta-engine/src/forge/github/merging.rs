@@ -73,7 +73,7 @@ impl GitHub {
     async fn why_not(&self, pull: &Pull, head: &Oid, why: String) -> Result<Merged> {
         let now = self.pull_by_number(&pull.repo, pull.number).await?;
         match now.state {
-            // Somebody may have merged another head than the one that was asked for.
+            // A person may have merged another head than the one that was asked for.
             PullState::Merged { .. } if now.head.commit != *head => Err(ForgeError::Stale),
             PullState::Merged { commit } => Ok(Merged::Done { commit }),
             _ if now.head.commit != *head => Err(ForgeError::Stale),

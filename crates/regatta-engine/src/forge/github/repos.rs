@@ -53,7 +53,7 @@ impl GitHub {
             ("allow_squash_merge", Strategy::Squash),
             ("allow_merge_commit", Strategy::Merge),
         ];
-        // Somebody who may not push is not told which ways are allowed.
+        // A person who may not push is not told which ways are allowed.
         let methods = allowed.into_iter().filter(|(name, _)| found[name] != false).map(|(_, method)| method);
         let mut repository = Repository {
             slug: slug_of(&found, "full_name")?,

@@ -30,7 +30,7 @@ impl Pulls {
                 return Ok(None);
             }
             Next::Retargeted { base } => {
-                let why = format!("{}: somebody changed its base to {base}", facts.number);
+                let why = format!("{}: a person changed its base to {base}", facts.number);
                 self.waits(car, why, HeldBy::Person).await?;
                 return Ok(None);
             }

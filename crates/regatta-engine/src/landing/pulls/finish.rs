@@ -97,7 +97,7 @@ impl Pulls {
                 self.waits(car, why, HeldBy::Forge).await?;
                 Ok(Ended::Went)
             }
-            // Somebody has pushed: the look that shows it is news.
+            // A person has pushed: the look that shows it is news.
             Err(ForgeError::Stale) => {
                 self.is_settled(car);
                 self.look_again_at(&car.task, crate::clock::now().plus(CHECKOUT * 5));

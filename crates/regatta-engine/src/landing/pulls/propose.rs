@@ -335,7 +335,7 @@ impl Pulls {
         let there = ctx.blocking(move |ctx| branch::tip_there(ctx, &remote, &name)).await?;
         if there.as_ref() != Some(head) {
             if there.is_some() && there != record.head && !self.is_before(there.as_ref(), head).await? {
-                // Somebody pushed meanwhile: their commits are taken over first.
+                // A person pushed meanwhile: their commits are taken over first.
                 let Some(head) = self.joined(desk, car, record, head).await? else { return Ok(false) };
                 let (task, keep) = (car.task.clone(), head.clone());
                 ctx.blocking(move |ctx| branch::hold(ctx, &task, &keep)).await?;
