@@ -289,14 +289,19 @@ impl Checking {
             Ok(id) => id.folded(),
             Err(error) => return self.found(name(line), format!("its id cannot be read: {error}")),
         };
-        let standing = self.parsed::<TaskState>(line, "standing");
+        let standing = match line.maybe_text("standing").map(|text| (text, state_of(text))) {
+            None => None,
+            // Only a newer version may be able to read it.
+            Some((text, Ok(state))) => Some((state, serde_json::from_str::<TaskState>(text).is_ok())),
+            Some((_, Err(error))) => return self.found(name(line), error.to_string()),
+        };
         self.parsed::<Vec<WritePath>>(line, "writes");
         let state = match state_of(line.text("state")) {
             Ok(state) => state,
             Err(error) => return self.found(name(line), error.to_string()),
         };
         let fate = if standing.is_some() { Fate::Met } else { Fate::of(&state) };
-        if let Some(standing) = standing
+        if let Some((standing, true)) = standing
             && !standing.is_met()
         {
             self.found(name(line), format!("work that remains valid cannot be {}", standing.name()));

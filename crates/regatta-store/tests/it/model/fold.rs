@@ -67,6 +67,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::WentOn { .. }
         | EventBody::BudgetWarned { .. }
         | EventBody::BudgetSpent { .. }
+        | EventBody::MergeAllowed { .. }
         | EventBody::Noted { .. }
         | EventBody::Unserved { .. }
         | EventBody::Servable { .. }
