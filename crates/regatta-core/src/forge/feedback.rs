@@ -35,7 +35,7 @@ pub enum Due {
 pub struct Gathered {
     /// Reviews with their threads.
     pub reviews: Vec<(Review, Vec<Thread>)>,
-    /// Threads without a review that is told here.
+    /// Threads without a review that is sent here.
     pub threads: Vec<Thread>,
     /// Comments on the pull request itself.
     pub comments: Vec<Comment>,

@@ -58,7 +58,7 @@ pub async fn an_attempt_keeps_what_this_version_does_not_know(fixture: &dyn Fixt
     node.step(&claim, started).await.unwrap();
     let kept = async || has_kept(&node.store.attempts(&id("t")).await.unwrap()[0]);
     kept().await;
-    // Whoever writes the whole record has not read it before.
+    // A caller that writes the whole record has not read it before.
     let plain = Attempt { summary: "more is known".into(), ..record(&claim) };
     node.step(&claim, Step::Update(plain)).await.unwrap();
     kept().await;
