@@ -41,7 +41,7 @@ impl Pulls {
             _ => {}
         }
         if let Due::Now(gathered) = due {
-            self.tell_review(desk, &looked, gathered).await?;
+            self.tell_review(&looked, gathered).await?;
             return Ok(None);
         }
         match next {

@@ -31,12 +31,7 @@ const BEGINNING: usize = 80;
 
 impl Pulls {
     /// Sends what reviewers and commenters wrote.
-    pub(super) async fn tell_review(
-        &mut self,
-        desk: &Desk,
-        looked: &Looked,
-        gathered: &Gathered,
-    ) -> Result<(), Trouble> {
+    pub(super) async fn tell_review(&mut self, looked: &Looked, gathered: &Gathered) -> Result<(), Trouble> {
         let Looked { car, record, facts, .. } = looked;
         let bots = &self.train.ctx.settings.config.github.bots;
         let is_bot = |login: &str| {
@@ -44,7 +39,6 @@ impl Pulls {
         };
         let by = if gathered.authors().into_iter().all(is_bot) { Speaker::Bots } else { Speaker::Review };
         let text = review_prompt(&record.repo, facts, gathered, &fence());
-        let _ = desk;
         self.tell(car, record.clone(), by, text, gathered.keys.clone()).await
     }
 

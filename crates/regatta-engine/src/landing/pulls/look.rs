@@ -83,7 +83,7 @@ impl Pulls {
                 continue;
             }
             let Some(car) = car else {
-                self.aside(desk, record, glance).await?;
+                self.aside(record, glance).await?;
                 continue;
             };
             ctx.memory.pulls.known().settled.remove(&record.task);
@@ -267,7 +267,7 @@ impl Pulls {
     }
 
     /// An open pull request whose task is not in the train: its agent works on it, or it waits for a person.
-    async fn aside(&mut self, desk: &Desk, record: &PullRecord, glance: &Glance) -> Result<(), Trouble> {
+    async fn aside(&mut self, record: &PullRecord, glance: &Glance) -> Result<(), Trouble> {
         let task = until_answered(|| self.train.ctx.services.store.task(&record.task)).await?;
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return Ok(());
@@ -280,7 +280,6 @@ impl Pulls {
         }
         let mut record = record.clone();
         record.print = Some(glance.print.clone());
-        let _ = desk;
         Ok(self.records.put(record).await?)
     }
 

@@ -82,7 +82,7 @@ async fn a_fork_proposes_to_what_it_was_forked_from() {
     assert_eq!((pull.head.repo.clone(), pull.created), (Some(home.head.clone()), true));
     let again = client.propose(&home.base.slug, &new).await.unwrap();
     assert_eq!((again.number, again.created), (pull.number, false));
-    // Without a permission of its own, nobody's permission is told.
+    // A login without a permission of its own is not shown the permissions of others.
     desk.server.as_user("ann").comment(pull.number.0, "Please.");
     let facts = client.pull(&pull.id).await.unwrap();
     assert_eq!(facts.comments[0].author.permission, None);
