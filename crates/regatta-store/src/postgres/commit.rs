@@ -12,6 +12,7 @@ use super::bell::News;
 use super::connection::Query;
 use super::failure::STALE;
 use super::places::{self, counter, guard_name, is_of_task, place};
+use super::pool::Lease;
 use super::train::MOST_PASSES;
 use super::wire::{get_u64, maybe_texts, text, texts, values};
 use super::{PostgresStore, spending};
@@ -29,6 +30,17 @@ use crate::{AccountKey, ContextEntry, Document, Result, SessionId, StoreError};
 pub(super) const BEGIN: &str = "begin isolation level read committed, read write";
 
 pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committed> {
+    let db = store.pool.lease().await?;
+    commit_on(store, plan, &db, BEGIN).await
+}
+
+/// The same on a connection. `begin` is empty where its transaction has begun.
+pub(super) async fn commit_on(
+    store: &PostgresStore,
+    plan: &Plan,
+    db: &Lease,
+    begin: &str,
+) -> Result<Committed> {
     let mut queries = vec![places::locks(plan, &store.pool.address.schema)];
     queries.extend(places::checks(plan));
     Writes::of(plan)?.queries(&mut queries);
@@ -48,8 +60,7 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
         (true, true) => Some(News::Both),
     };
     let announcement = news.filter(|_| store.bell.may_ring()).map(|news| store.bell.announcement(news));
-    let db = store.pool.lease().await?;
-    let (answers, ended) = match db.exchange(BEGIN, &queries, "commit", announcement.as_deref()).await {
+    let (answers, ended) = match db.exchange(begin, &queries, "commit", announcement.as_deref()).await {
         Ok(answers) => answers,
         Err(error) => return db.keep(Err(error)),
     };
@@ -65,7 +76,6 @@ pub(super) async fn commit(store: &PostgresStore, plan: &Plan) -> Result<Committ
         return db.keep(Err(StoreError::Unavailable(error.to_string())));
     }
     let committed = db.keep(Ok(Committed::Done));
-    drop(db);
     if !plan.events.is_empty() {
         for row in &last {
             store.pool.saw(get_u64(row, 0)?);

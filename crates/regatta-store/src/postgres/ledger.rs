@@ -11,10 +11,11 @@ use regatta_core::state::StateName;
 use tokio_postgres::Row;
 
 use super::connection::Query;
+use super::pool::Lease;
 use super::records::{self, Kind, see};
 use super::rows::{self, COLUMNS, WIDTH};
 use super::wire::{get, get_text, get_u32, get_u64, text};
-use super::{PostgresStore, commit, members, prompts};
+use super::{PostgresStore, commit, members, places, prompts};
 use crate::rules::ledger::{Committed, Ledger};
 use crate::rules::plan::Plan;
 use crate::rules::record::{Deps, Folded, Kept, Key, Seen, SetKey, Want};
@@ -31,19 +32,57 @@ impl Ledger for PostgresStore {
         let db = self.pool.lease().await?;
         let begun = Instant::now();
         let answers = db.keep(db.answers(&queries).await)?;
-        let mut seen = Vec::new();
-        for (job, rows) in jobs.iter().zip(&answers) {
-            if let (Job::Records(Kind::Beat, _), Some(row)) = (job, rows.first()) {
-                self.pool.time.learn(get(row, 3)?, begun);
-            }
-            job.read(rows, &mut seen)?;
-        }
-        Ok(seen)
+        seen(self, &jobs, &answers, begun)
     }
 
     async fn commit(&self, plan: &Plan) -> Result<Committed> {
         commit::commit(self, plan).await
     }
+
+    async fn alone(&self) -> Result<Option<Box<dyn Ledger + '_>>> {
+        let db = self.pool.lease().await?;
+        let lock = places::lock_of_all(&self.pool.address.schema);
+        for answer in db.exchange(commit::BEGIN, &[lock], "", None).await?.0 {
+            answer?;
+        }
+        Ok(Some(Box::new(Alone { store: self, db })))
+    }
+}
+
+/// A transaction that holds the lock of the whole project. The server ends it if this process falls silent.
+///
+/// Invariant: its connection is used again only after the transaction has ended.
+struct Alone<'a> {
+    store: &'a PostgresStore,
+    db: Lease,
+}
+
+#[async_trait]
+impl Ledger for Alone<'_> {
+    async fn read(&self, wants: &[Want]) -> Result<Vec<Seen>> {
+        let jobs = jobs(wants);
+        let queries: Vec<Query> = jobs.iter().map(Job::query).collect();
+        let begun = Instant::now();
+        let (answers, _) = self.db.exchange("", &queries, "", None).await?;
+        let answers = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
+        seen(self.store, &jobs, &answers, begun)
+    }
+
+    async fn commit(&self, plan: &Plan) -> Result<Committed> {
+        commit::commit_on(self.store, plan, &self.db, "").await
+    }
+}
+
+/// What the rows of these jobs say.
+fn seen(store: &PostgresStore, jobs: &[Job], answers: &[Vec<Row>], begun: Instant) -> Result<Vec<Seen>> {
+    let mut seen = Vec::new();
+    for (job, rows) in jobs.iter().zip(answers) {
+        if let (Job::Records(Kind::Beat, _), Some(row)) = (job, rows.first()) {
+            store.pool.time.learn(get(row, 3)?, begun);
+        }
+        job.read(rows, &mut seen)?;
+    }
+    Ok(seen)
 }
 
 /// A query and what its answer means.

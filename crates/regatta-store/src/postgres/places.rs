@@ -180,9 +180,18 @@ pub(super) fn locks(plan: &Plan, schema: &str) -> Query {
     if !is_long {
         locks.extend(keys.into_iter().filter(|(key, _)| *key != whole));
     }
+    lock(&locks)
+}
+
+/// Locks the project, so that no other plan is committed.
+pub(super) fn lock_of_all(schema: &str) -> Query {
+    lock(&[(whole(schema), true)])
+}
+
+fn lock(locks: &[(i64, bool)]) -> Query {
     Query {
         sql: "select lock_keys($1, $2)".into(),
-        values: vec![values(&locks, |lock| lock.0), values(&locks, |lock| lock.1)],
+        values: vec![values(locks, |lock| lock.0), values(locks, |lock| lock.1)],
     }
 }
 

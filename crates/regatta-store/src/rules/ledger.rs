@@ -13,8 +13,13 @@ use crate::{Result, StoreError};
 /// How often a call is tried that others overtake.
 const TRIES: u32 = 20;
 
-/// The longest pause before the next try, so that callers who overtake each other come apart.
+/// After this many tries a caller makes the others wait, where the store can.
+const PATIENCE: u32 = 5;
+
+/// The longest pause before the second try, so that callers who overtake each other come apart. It doubles with each
+/// further try up to [`LONGEST`]: the more callers there are and the slower the store is, the further apart they come.
 const JITTER: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(640);
 
 /// Records with versions.
 #[async_trait]
@@ -25,6 +30,12 @@ pub(crate) trait Ledger: Send + Sync {
 
     /// Writes all of the plan, if every record that it checks or writes still has the version that was read.
     async fn commit(&self, plan: &Plan) -> Result<Committed>;
+
+    /// The same records for one caller alone: nobody else commits until the returned ledger has committed a plan or is
+    /// dropped. `None` if the store cannot do this.
+    async fn alone(&self) -> Result<Option<Box<dyn Ledger + '_>>> {
+        Ok(None)
+    }
 }
 
 /// What became of a plan.
@@ -36,24 +47,29 @@ pub(crate) enum Committed {
     Stale(Key),
 }
 
-/// Reads, plans and commits; reads again where another caller was faster.
+/// Reads, plans and commits; reads again where another caller was faster. Callers that come one after the other could
+/// overtake the same one every time, so it makes them wait after some tries.
 pub(crate) async fn carry_out<T>(ledger: &dyn Ledger, call: &Call<'_, T>) -> Result<T> {
-    let mut overtaken = None;
-    for _ in 0..TRIES {
-        if overtaken.is_some() {
-            tokio::time::sleep(JITTER.mul_f64(a_fraction())).await;
-        }
-        let (plan, answer) = plan(ledger, call).await?;
+    let (mut pause, mut n) = (JITTER, 0);
+    loop {
+        n += 1;
+        let alone = if n == PATIENCE { ledger.alone().await? } else { None };
+        let (plan, answer) = plan(alone.as_deref().unwrap_or(ledger), call).await?;
         if plan.writes.is_empty() && plan.events.is_empty() {
             return Ok(answer);
         }
-        match ledger.commit(&plan).await? {
+        match alone.as_deref().unwrap_or(ledger).commit(&plan).await? {
             Committed::Done => return Ok(answer),
-            Committed::Stale(key) => overtaken = Some(key),
+            Committed::Stale(key) if n == TRIES => {
+                let why = format!("others were faster {TRIES} times in a row, last: {key:?}");
+                return Err(StoreError::Unavailable(why));
+            }
+            Committed::Stale(_) => {}
         }
+        drop(alone);
+        tokio::time::sleep(pause.mul_f64(a_fraction())).await;
+        pause = LONGEST.min(pause * 2);
     }
-    let what = overtaken.map_or_else(String::new, |key| format!(", last: {key:?}"));
-    Err(StoreError::Unavailable(format!("others were faster {TRIES} times in a row{what}")))
 }
 
 /// Reads what the call's rule needs, in as many rounds as it asks for, and returns its plan and its answer.
