@@ -81,6 +81,36 @@ fn a_strict_node_whose_settings_are_not_those_at_the_hub_claims_nothing() {
 }
 
 #[test]
+fn a_landing_that_changes_the_settings_is_read_and_runs_nothing_that_is_not_trusted() {
+    let mut world = node("landed", "");
+    let mut daemon = world.daemon();
+    settings(&world, |seen| seen["same"] == true);
+    let land = |id: &str, yaml: &str| {
+        world.enqueue(&world.plan(&task(id, "", &format!("printf '{yaml}' >regatta.yaml"))));
+        // Only a person lands settings.
+        reaches(&world, id, "done");
+        world.regatta(["land", id]).exited(0);
+        reaches(&world, id, "landed");
+    };
+    land("more", "max_workers: 3\\n");
+    daemon.wait_line("settings reloaded");
+    let node = settings(&world, |seen| seen["same"] == true && !seen["at_hub"].is_null());
+    assert_eq!(node["slots"], 3);
+    // What came with a landing runs nothing until the user of this machine agrees.
+    let sign = world.outside("sign");
+    land("evil", &format!("max_workers: 4\\nlane: {{ setup: \"touch {}\" }}\\n", sign.display()));
+    daemon.wait_line("settings not reloaded, the old ones stay in effect");
+    let node = settings(&world, |seen| seen["same"] == false);
+    assert_eq!(node["slots"], 3);
+    // The command that queues is trusted, the daemon is not.
+    world.env("REGATTA_TRUST", "1");
+    world.enqueue(&world.plan(&task("after", "auto_land: false", "true")));
+    reaches(&world, "after", "done");
+    assert!(!sign.exists());
+    stop(daemon);
+}
+
+#[test]
 fn a_node_serves_only_what_it_accepts() {
     let world = node("accept", "accept: { agents: [sh] }\n");
     let daemon = world.daemon();
