@@ -18,6 +18,12 @@ pub enum ForgeError {
         /// When to try again.
         until: Timestamp,
     },
+    /// It did not answer the last time, and is not asked before then.
+    #[error("the forge did not answer; it is asked again at {}", .until.in_utc())]
+    Pausing {
+        /// When to try again.
+        until: Timestamp,
+    },
     /// The forge cannot be reached, or its answer cannot be used. Try again later.
     #[error("the forge cannot be reached: {0}")]
     Away(String),

@@ -127,6 +127,9 @@ impl Host {
                 Err(until) if purpose == Purpose::Write && until.since(now) <= BETWEEN_WRITES => {
                     tokio::time::sleep(until.since(now) + Duration::from_millis(1)).await;
                 }
+                Err(until) if self.memory().quota.silences() > 0 => {
+                    return Err(ForgeError::Pausing { until });
+                }
                 Err(until) => {
                     self.memory().counters.limited += 1;
                     return Err(ForgeError::Limited { until });

@@ -35,7 +35,9 @@ impl Row {
 
     fn error(what: &str, error: &ForgeError) -> Self {
         let hint = match error {
-            ForgeError::Limited { .. } | ForgeError::Away(_) => "try again later",
+            ForgeError::Limited { .. } | ForgeError::Pausing { .. } | ForgeError::Away(_) => {
+                "try again later"
+            }
             _ => "see the message",
         };
         Self::bad(format!("{what}: {error}"), hint)

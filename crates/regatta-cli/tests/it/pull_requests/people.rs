@@ -72,7 +72,7 @@ fn a_draft_waits_and_so_does_one_whose_base_a_person_changed() {
     scene.forge.check(1, "ci", Conclusion::Success);
     ann.push("release", &[("release.txt", "1\n")]);
     ann.retarget(1, "release");
-    scene.said("#1: a person changed its base to release");
+    scene.said("#1: somebody changed its base to release");
     ann.ready(1);
     assert_eq!(scene.forge.writes(), 1, "it was opened, not merged");
     ann.retarget(1, "main");
@@ -101,6 +101,34 @@ fn what_a_person_pushes_to_the_branch_is_taken_over() {
 }
 
 #[test]
+fn what_a_person_pushes_while_the_agent_works_is_merged_with_its_work() {
+    let scene = Scene::new(BY_HAND);
+    scene.forge.ci(Ci::Passes("ci".to_owned()));
+    let barrier = scene.world.barrier("answer");
+    let root = scene.world.root();
+    let script =
+        format!("cat >p$REGATTA_ATTEMPT\nif [ $REGATTA_ATTEMPT != 1 ]; then\n{}\nfi\n", barrier.script());
+    std::fs::write(root.join("agent.sh"), script).unwrap();
+    let settings = std::fs::read_to_string(root.join("regatta.yaml")).unwrap();
+    let slow = "agents:\n  slow: { kind: command, follow_ups: true, argv: [sh, agent.sh] }\n";
+    std::fs::write(root.join("regatta.yaml"), settings.replace("agents:\n", slow)).unwrap();
+    scene.world.git(["add", "-A"]);
+    scene.world.git(["commit", "-qm", "agents"]);
+    scene.world.git(["push", "-q", "origin", "main"]);
+    let daemon = scene.begin(&task("a", "agent: slow", "Do a."));
+    scene.said("ready to merge");
+    scene.world.regatta(["send", "a", "Once more."]).exited(0);
+    barrier.arrived();
+    let theirs = scene.forge.as_user("ann").push("regatta/a", &[("ann.txt", "ann\n")]);
+    barrier.open();
+    let next = scene.moved_from(1, &theirs);
+    scene.forge.git(["merge-base", "--is-ancestor", &theirs, &next]);
+    assert_eq!(scene.forge.git(["ls-tree", "--name-only", &next, "ann.txt", "p1", "p2"]), "ann.txt\np1\np2");
+    scene.ends(daemon);
+    scene.assert_nothing_forced("joined");
+}
+
+#[test]
 fn a_branch_that_was_replaced_blocks_the_task_and_loses_nothing() {
     let (scene, daemon) = Scene::with_a(BY_HAND);
     scene.said("ready to merge");
@@ -112,6 +140,24 @@ fn a_branch_that_was_replaced_blocks_the_task_and_loses_nothing() {
     scene.world.repo().git(["cat-file", "-e", &ours]);
     scene.ends(daemon);
     scene.assert_nothing_forced("replaced");
+}
+
+#[test]
+fn a_conflict_with_the_target_goes_to_the_agent_and_its_answer_contains_what_was_pushed() {
+    let scene = Scene::new("bounces: 1, pr: { merge: green }");
+    scene.forge.ci(Ci::Waits("ci".to_owned()));
+    let resolve = "if [ \"$REGATTA_ATTEMPT\" = 1 ]; then echo ours >x.txt; else echo both >x.txt; fi";
+    let daemon = scene.begin(&task("a", "", resolve));
+    let first = scene.is_open(1);
+    scene.forge.as_user("ann").push("main", &[("x.txt", "theirs\n")]);
+    let second = scene.moved_from(1, &first);
+    scene.forge.git(["merge-base", "--is-ancestor", &first, &second]);
+    assert_eq!(scene.forge.git(["show", &format!("{second}:x.txt")]), "both");
+    scene.forge.check(1, "ci", Conclusion::Success);
+    scene.world.wait_state("a", "landed");
+    scene.ends(daemon);
+    scene.assert_whole(1, "a conflict");
+    assert_eq!(scene.world.landed("x.txt").as_deref(), Some("both\n"));
 }
 
 #[test]

@@ -1,11 +1,71 @@
 //! The forge does not answer, or not as it should: cars wait with a sentence, and go on.
 
-use regatta_testkit::forge::Ci;
+use regatta_testkit::forge::{Ci, Fault};
 use regatta_testkit::world::task;
 
 use super::Scene;
 
 const GREEN: &str = "pr: { merge: green }";
+
+/// One fault at one request is survived: one pull request, one merge.
+fn survives(pattern: &str, times: usize, fault: Fault) {
+    let scene = Scene::new(GREEN);
+    scene.forge.ci(Ci::Passes("ci".to_owned()));
+    let what = format!("{pattern} {fault:?}");
+    scene.forge.next_times(pattern, times, fault);
+    let daemon = scene.begin(&task("a", "", "echo a >a.txt"));
+    scene.world.wait_state("a", "landed");
+    assert_eq!(scene.forge.faults_left(), Vec::<String>::new(), "{what}");
+    scene.ends(daemon);
+    scene.assert_whole(1, &what);
+    assert_eq!(scene.world.commits_of("a.txt"), 1, "{what}");
+}
+
+#[test]
+fn answers_that_are_lost_or_bad_are_survived() {
+    const OPEN: &str = "POST /repos/*/pulls";
+    const MERGE: &str = "PUT /repos/*/merge";
+    std::thread::scope(|scope| {
+        scope.spawn(|| survives(OPEN, 1, Fault::Status(502)));
+        scope.spawn(|| survives(OPEN, 1, Fault::Lost));
+        scope.spawn(|| survives(MERGE, 1, Fault::Status(502)));
+        scope.spawn(|| survives(MERGE, 1, Fault::Lost));
+        scope.spawn(|| survives("POST /graphql Feedback", 1, Fault::Status(502)));
+        scope.spawn(|| survives("POST /graphql Watch", 2, Fault::Status(502)));
+    });
+}
+
+#[test]
+fn a_limit_is_said_once_and_nothing_is_asked_meanwhile() {
+    let scene = Scene::new(GREEN);
+    scene.forge.ci(Ci::Passes("ci".to_owned()));
+    scene.forge.next_times("POST /repos/*/pulls", 1, Fault::Secondary { retry_after: 600 });
+    let daemon = scene.begin(&task("a", "", "echo a >a.txt"));
+    scene.said("GitHub is not asked again before");
+    let before = scene.forge.calls().len();
+    // Another task comes and goes as far as it can without the forge.
+    scene.world.enqueue(&scene.world.plan(&task("b", "", "echo b >b.txt")));
+    scene.world.wait_state("b", "landing");
+    assert_eq!((scene.times_said("not asked again"), scene.forge.calls().len()), (1, before));
+    scene.ends(daemon);
+}
+
+#[test]
+fn an_outage_is_said_once() {
+    let scene = Scene::new(GREEN);
+    scene.forge.ci(Ci::Waits("ci".to_owned()));
+    let mut daemon = scene.begin(&task("a", "", "echo a >a.txt"));
+    scene.is_open(1);
+    scene.forge.next_times("POST /graphql Watch", 50, Fault::Status(502));
+    scene.said("GitHub cannot be reached: github.localhost answered 502");
+    // A second look at the end of a pause says nothing new.
+    daemon.signal("TERM");
+    daemon.wait();
+    daemon = scene.world.daemon();
+    assert_eq!(scene.times_said("GitHub cannot be reached"), 1);
+    assert_eq!(scene.times_said("GitHub is not asked again"), 0);
+    scene.ends(daemon);
+}
 
 #[test]
 fn a_bad_login_holds_only_what_needs_it_until_it_is_good() {

@@ -323,6 +323,11 @@ impl Pulls {
                         }
                         (why, HeldBy::Forge, until.since(clock::now()))
                     }
+                    // The cars show already why they wait, or it is too early to say it.
+                    ForgeError::Pausing { until } => {
+                        self.due_at(until);
+                        return Ok(());
+                    }
                     ForgeError::Away(why) => {
                         if is_silent {
                             self.due_in(pause_of(Duration::from_secs(5 << errors.min(3))));

@@ -13,6 +13,7 @@ fn kind(error: &ForgeError) -> &'static str {
     match error {
         ForgeError::Refused(_) => "refused",
         ForgeError::Limited { .. } => "limited",
+        ForgeError::Pausing { .. } => "pausing",
         ForgeError::Away(_) => "away",
         ForgeError::Denied(_) => "denied",
         ForgeError::Gone(_) => "gone",
