@@ -72,7 +72,7 @@ fn a_draft_waits_and_so_does_one_whose_base_a_person_changed() {
     scene.forge.check(1, "ci", Conclusion::Success);
     ann.push("release", &[("release.txt", "1\n")]);
     ann.retarget(1, "release");
-    scene.said("#1: somebody changed its base to release");
+    scene.said("#1: a person changed its base to release");
     ann.ready(1);
     assert_eq!(scene.forge.writes(), 1, "it was opened, not merged");
     ann.retarget(1, "main");

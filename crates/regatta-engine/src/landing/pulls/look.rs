@@ -25,6 +25,10 @@ use crate::persist::{for_test, until_answered};
 
 /// Most pull requests in one look.
 const MOST: usize = 100;
+/// Most pull requests that are found ready for a merge in one look.
+const MOST_READY: usize = 5;
+/// How long it counts that one was ready.
+const FRESH: Duration = Duration::from_secs(10);
 /// How often a pull request is looked at whose task waits for a person.
 const ASIDE: Duration = Duration::from_secs(5 * 60);
 
@@ -50,6 +54,9 @@ impl Pulls {
             .filter(|car| matches!(car.step, CarStep::Proposed { .. }))
             .cloned()
             .collect();
+        if let Some(next) = self.take_ready(&cars, now) {
+            return self.merge(desk, next).await;
+        }
         let watched = self.worth_a_look().await?;
         if watched.is_empty() {
             return Ok(Ended::Nothing);
@@ -73,9 +80,17 @@ impl Pulls {
             glances.extend(desk.forge.look(some).await?);
         }
         self.plan_next_look(&cars, &pulls, now);
-        let mut ready: Vec<Looked> = Vec::new();
-        for (record, glance) in pulls.iter().zip(&glances) {
+        let place = |task: &TaskId| cars.iter().position(|car| car.task == *task);
+        let mut seen: Vec<(&PullRecord, &Glance)> = pulls.iter().copied().zip(&glances).collect();
+        seen.sort_by_key(|(record, _)| place(&record.task).unwrap_or(usize::MAX));
+        let mut others = false;
+        for (record, glance) in seen {
             let car = cars.iter().find(|car| car.task == record.task);
+            // Each merge takes its time, and what was seen too long before it does not count.
+            if self.ready.len() >= MOST_READY && car.is_some() {
+                others = true;
+                continue;
+            }
             if !self.has_news(record, glance, now) {
                 if let Some(car) = car {
                     self.keep_waiting(std::slice::from_ref(car)).await?;
@@ -90,24 +105,43 @@ impl Pulls {
             if let Some(looked) = self.closely(desk, car, record, glance).await?
                 && let Some(merge) = self.decide(desk, looked).await?
             {
-                ready.push(merge);
+                self.ready.push((merge, clock::now()));
                 continue;
             }
             ctx.memory.pulls.known().settled.insert(record.task.clone());
         }
-        // One merge at a time, in the order of the train; the others are looked at again after it.
-        let Some(first) = cars.iter().find_map(|car| ready.iter().position(|one| one.car.task == car.task))
-        else {
-            // What was done may be followed by more at once.
-            let is_due = ctx.memory.pulls.known().look_at.is_none();
-            return Ok(if is_due { Ended::Went } else { Ended::Nothing });
-        };
-        let others = ready.len() > 1;
-        let first = ready.swap_remove(first);
-        if others {
+        if others || self.ready.len() > 1 {
             ctx.memory.pulls.look_now();
         }
-        self.merge(desk, first).await
+        if let Some(first) = self.take_ready(&cars, clock::now()) {
+            return self.merge(desk, first).await;
+        }
+        // What was done may be followed by more at once.
+        let is_due = ctx.memory.pulls.known().look_at.is_none();
+        Ok(if is_due { Ended::Went } else { Ended::Nothing })
+    }
+
+    /// The first, in the order of the train, that was ready to be merged a moment ago. One merge at a time; where the
+    /// rules demand that a branch is up to date, a merge changes the others, and they are looked at again.
+    fn take_ready(&mut self, cars: &[Car], now: Timestamp) -> Option<Looked> {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.retain(|(looked, at)| {
+            let car = cars.iter().find(|car| car.task == looked.car.task);
+            let is_same = car.is_some_and(
+                |car| matches!(&car.step, CarStep::Proposed { head } if *head == looked.facts.head.commit),
+            );
+            is_same && now.since(*at) <= FRESH
+        });
+        let place = |looked: &Looked| cars.iter().position(|car| car.task == looked.car.task);
+        ready.sort_by_key(|(looked, _)| place(looked));
+        if ready.is_empty() {
+            return None;
+        }
+        let (first, _) = ready.remove(0);
+        if !first.facts.strict {
+            self.ready = ready;
+        }
+        Some(first)
     }
 
     /// The pull requests that people may still act on.

@@ -138,6 +138,8 @@ struct Pulls {
     stop_gates: watch::Sender<Option<Stop>>,
     /// When the next round is due.
     due: Option<Timestamp>,
+    /// What may be merged after the merge that is under way, and when that was seen.
+    ready: Vec<(look::Looked, Timestamp)>,
 }
 
 /// Brings every pull request as far as it can go now.
@@ -157,6 +159,7 @@ pub(crate) async fn round(
         gated: BTreeSet::new(),
         stop_gates: watch::channel(None).0,
         due: None,
+        ready: Vec::new(),
     };
     let result = pulls.go(news.changed).await;
     let why = "the train stops".to_owned();
