@@ -1,5 +1,6 @@
-//! Pull requests of tasks, from the records that their landing keeps: shown, proposed by hand, allowed.
+//! Pull requests of tasks, from the records that their landing keeps: shown, proposed by hand, allowed, cleaned up after.
 
+mod cleanup;
 mod merge;
 mod propose;
 

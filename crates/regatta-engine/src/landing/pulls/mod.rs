@@ -11,6 +11,7 @@
 //! and no car of another train waits for the forge.
 
 mod branch;
+mod cleanup;
 mod decide;
 mod desk;
 mod feed;
@@ -18,6 +19,8 @@ mod finish;
 mod look;
 mod propose;
 mod records;
+
+pub use cleanup::{CleanedUp, Leftover, LeftoverKind, clean_up};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
