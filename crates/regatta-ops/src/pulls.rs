@@ -3,9 +3,11 @@
 mod cleanup;
 mod merge;
 mod propose;
+mod proposed;
 
 pub use merge::{Merge, MergeRequest, Merges};
 pub use propose::ProposeRequest;
+pub use proposed::{OpenPull, Proposed};
 
 use regatta_core::forge::record::{PullEnd, PullRecord};
 use regatta_core::id::TaskId;

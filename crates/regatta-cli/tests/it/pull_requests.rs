@@ -6,6 +6,7 @@ mod logins;
 mod people;
 mod reviews;
 mod trouble;
+mod until;
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::forge::{Ci, Conclusion, Forge, Rules};
