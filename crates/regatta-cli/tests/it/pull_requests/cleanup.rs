@@ -90,4 +90,9 @@ fn commits_in_a_lane_past_the_merge_stay_and_so_does_everything_of_open_pull_req
     insta::assert_snapshot!(cleaned(&scene, &[]), @"a  lane DIR/repo.lanes/a stays: it carries work past its merged pull request #1");
     assert!(lane.is_dir() && world.lanes().join("c").is_dir());
     assert!(scene.forge.tip("regatta/c").is_some());
+    // A daemon that starts removes what an earlier one left, but no later commit.
+    let daemon = scene.begin(&task("d", "read_only: true", "true"));
+    world.wait_state("d", "done");
+    scene.ends(daemon);
+    assert!(lane.join("notes.txt").is_file());
 }
