@@ -108,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) keep_lanes: bool,
     /// What is the end of a task that lands by pull request. With `proposed`, an open one is enough for exit code 0;
-    /// a daemon, or `--resume`, goes on with it.
+    /// a daemon, or `--resume`, continues.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub(crate) until: Until,
 }
@@ -233,7 +233,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let hint = match ended {
         Ended::Settled if report.is_good() => None,
         Ended::Settled if proposed.is_awaited(&report) => Some(format!(
-            "what is left waits for GitHub or a person; `regatta daemon start`, or {again}, goes on with it"
+            "what is left waits for GitHub or a person; `regatta daemon start` or {again} continues"
         )),
         Ended::Settled => {
             Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))

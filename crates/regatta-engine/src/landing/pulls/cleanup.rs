@@ -329,7 +329,7 @@ fn remove_there(
     if !ctx.settings.config.land.pr.delete_branch {
         return Ok(Err("land.pr.delete_branch is false".to_owned()));
     }
-    // Only the merged head itself: what is before it would be a branch that somebody moved back.
+    // Only the merged head itself: a commit before it means that a person moved the branch back.
     if landed.head.as_ref() != Some(tip) {
         return Ok(Err(landed.past()));
     }
