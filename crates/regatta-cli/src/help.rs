@@ -63,6 +63,7 @@ const GROUPS: &[Group] = &[
             ("land", "regatta land fix-login"),
             ("pr", "regatta pr fix-login --draft"),
             ("merge", "regatta merge fix-login"),
+            ("cleanup", "regatta cleanup --dry-run"),
             ("lane", "regatta lane list"),
             ("salvage", "regatta salvage list"),
         ],

@@ -46,6 +46,8 @@ pub(crate) struct Shell {
     git: Option<Vec<PathBuf>>,
     /// Variables that the task sets, which nothing replaces.
     own: BTreeMap<String, String>,
+    /// Whether the user's logins at a forge are withheld.
+    withholds: bool,
 }
 
 /// How a command ended, and the end of its output on both streams.
@@ -71,6 +73,10 @@ impl Shell {
     pub(crate) fn for_lane(ctx: &Context, claim: &Claim, place: &Lane, dir: &Path) -> Self {
         let lane = place.path.as_path();
         let mut environment = ctx.settings.environment.clone();
+        let withholds = ctx.withholds_logins(&claim.spec);
+        if withholds {
+            environment.drop_forge_logins(&ctx.no_logins());
+        }
         environment
             .set("REGATTA_TASK", claim.task.as_str())
             .set("REGATTA_ATTEMPT", claim.attempt.to_string());
@@ -88,7 +94,8 @@ impl Shell {
         let bounds = claim.spec.bounds.on_top_of(&agent.unwrap_or_default());
         let git = (bounds.sandbox != Some(Sandbox::Off)).then(|| vec![place.git_dir().to_owned()]);
         let own = claim.spec.env.clone();
-        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold, git, own }
+        let (cwd, dir) = (lane.to_owned(), dir.to_owned());
+        Self { cwd, dir, environment, run_id, secrets, hold, git, own, withholds }
     }
 
     /// A fingerprint of the environment of commands here: with another one, the same command may have another result.
@@ -108,7 +115,8 @@ impl Shell {
         hex(&hash.finalize()[..8])
     }
 
-    /// In a checkout of a candidate, with its own git directory; without one it is not confined.
+    /// In a checkout of a candidate, with its own git directory; without one it is not confined, and keeps the user's
+    /// logins.
     pub(crate) fn for_gate(
         ctx: &Context,
         checkout: &Path,
@@ -118,13 +126,17 @@ impl Shell {
         secrets: Vec<(String, String)>,
     ) -> Self {
         let mut environment = ctx.settings.environment.clone();
+        let withholds = git.is_some() && ctx.withholds_logins_from_gates();
+        if withholds {
+            environment.drop_forge_logins(&ctx.no_logins());
+        }
         environment.set("REGATTA_LANE", checkout.as_os_str());
         for (name, value) in ctx.sibling_variables(checkout) {
             environment.set(&name, value);
         }
         let (cwd, dir) = (checkout.to_owned(), dir.to_owned());
         let git = git.map(|dir| vec![dir.to_owned()]);
-        Self { cwd, dir, environment, run_id, secrets, hold: None, git, own: BTreeMap::new() }
+        Self { cwd, dir, environment, run_id, secrets, hold: None, git, own: BTreeMap::new(), withholds }
     }
 
     /// Runs a line of the user's own configuration or task file, which is shell text by definition.
@@ -192,6 +204,9 @@ impl Shell {
             Ok(confined) => confined,
             Err(error) => return failed(error),
         };
+        if self.withholds {
+            environment.without_git_logins();
+        }
         // One directory per launch: a shim never shares its records.
         let dir = fresh_dir(&self.dir);
         let dir = match dir {

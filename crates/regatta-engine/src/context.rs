@@ -5,6 +5,7 @@
 //! itself never changes: a reload makes another one, and work that has started ends under its own.
 
 mod lane;
+mod logins;
 mod memory;
 mod repository;
 mod services;

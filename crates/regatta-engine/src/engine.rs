@@ -9,6 +9,7 @@ mod due;
 mod following;
 mod log;
 mod nodes;
+mod open_pulls;
 mod reservations;
 mod standby;
 mod starting;

@@ -10,6 +10,18 @@ use std::path::Path;
 const REFUSED_PREFIXES: [&str; 6] = ["LD_", "DYLD_", "GIT_", "REGATTA_", "ROOKERY_", "PO_WORKTREE_"];
 /// Names that are never passed on.
 const REFUSED_NAMES: [&str; 5] = ["BASH_ENV", "ENV", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT"];
+/// Variables that lead to the user's account at a forge, directly or through a program that asks.
+const FORGE_LOGINS: [&str; 7] = [
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
+    "SSH_AUTH_SOCK",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+];
+/// Settings of git that forget all helpers, also those of single hosts, and the program that asks.
+const NO_GIT_LOGINS: [(&str, &str); 2] = [("credential.helper", ""), ("core.askPass", "")];
 
 /// An environment under construction.
 #[derive(Clone, Debug)]
@@ -43,6 +55,25 @@ impl Environment {
             });
             !(libpq || name == "DATABASE_URL" || name.starts_with("ZOOKEEPER") || name.starts_with("ZK_"))
         });
+    }
+
+    /// Removes what leads to the user's account at a forge, and names an empty directory as that of `gh`. A variable
+    /// that an agent or a task sets is set afterwards, and stays.
+    pub(crate) fn drop_forge_logins(&mut self, empty: &Path) {
+        for name in FORGE_LOGINS {
+            self.remove(name);
+        }
+        self.set("GH_CONFIG_DIR", empty.as_os_str());
+    }
+
+    /// Lets git ask no program for a password. Called last: it appends to the settings that are there.
+    pub(crate) fn without_git_logins(&mut self) {
+        let known = self.value("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse::<usize>().ok());
+        let first = known.unwrap_or(0);
+        for (n, (key, value)) in (first..).zip(NO_GIT_LOGINS) {
+            self.set(format!("GIT_CONFIG_KEY_{n}"), key).set(format!("GIT_CONFIG_VALUE_{n}"), value);
+        }
+        self.set("GIT_CONFIG_COUNT", (first + NO_GIT_LOGINS.len()).to_string());
     }
 
     /// Sets a variable.
@@ -91,6 +122,35 @@ mod tests {
         environment.drop_store_credentials();
         let names: Vec<&str> = environment.texts().map(|(name, _)| name).collect();
         assert_eq!(names, ["HOME", "PATH", "PGLIKE1"]);
+    }
+
+    #[test]
+    fn without_logins_settings_of_git_stay_and_helpers_are_forgotten() {
+        let inherited = ["GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "SSH_AUTH_SOCK", "KEPT"];
+        let mut environment =
+            Environment::passed_on(inherited.map(|name| (name.into(), "x".into())), Path::new("/bin"));
+        environment.drop_forge_logins(Path::new("/empty"));
+        environment
+            .set("GIT_CONFIG_COUNT", "1")
+            .set("GIT_CONFIG_KEY_0", "gc.auto")
+            .set("GIT_CONFIG_VALUE_0", "0");
+        environment.without_git_logins();
+        let vars: Vec<String> = environment.texts().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            vars,
+            [
+                "GH_CONFIG_DIR=/empty",
+                "GIT_CONFIG_COUNT=3",
+                "GIT_CONFIG_KEY_0=gc.auto",
+                "GIT_CONFIG_KEY_1=credential.helper",
+                "GIT_CONFIG_KEY_2=core.askPass",
+                "GIT_CONFIG_VALUE_0=0",
+                "GIT_CONFIG_VALUE_1=",
+                "GIT_CONFIG_VALUE_2=",
+                "KEPT=x",
+                "PATH=/bin",
+            ]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, counted};
 use regatta_store::StoreError;
@@ -78,16 +79,42 @@ pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> 
 }
 
 /// How to remove the lane of a finally settled task; `None` if it stays.
-pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option<RetireMode>, EngineError> {
+pub(crate) async fn how_to_retire(
+    ctx: &Arc<Context>,
+    task: &TaskId,
+) -> Result<Option<RetireMode>, EngineError> {
     let record = until_answered(|| ctx.services.store.task(task)).await;
     // A repository may have lanes of its own projects, too.
     let record = record.map(|record| (record.spec.repo == ctx.repository.name, record.state));
     match record {
-        Ok((true, TaskState::Landed { .. })) => Ok(Some(RetireMode::Landed)),
+        Ok((true, TaskState::Landed { .. })) => landed_mode(ctx, task).await.map(Some),
         Ok((true, TaskState::Done { .. })) => Ok(Some(RetireMode::IfClean)),
         Ok(_) | Err(StoreError::NotFound(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// How to remove the lane of a task that landed some time ago: what a person committed in it since has not landed.
+pub(crate) async fn landed_mode(ctx: &Arc<Context>, task: &TaskId) -> Result<RetireMode, EngineError> {
+    let id = task.clone();
+    let head = ctx
+        .blocking(move |ctx| Ok(ctx.repository.lanes.find(&id)?.and_then(|lane| lane.head().ok())))
+        .await?;
+    let Some(head) = head else { return Ok(RetireMode::Landed) };
+    let attempts = until_answered(|| ctx.services.store.attempts(task)).await?;
+    let known = |oid: &Option<Oid>| oid.as_ref() == Some(&head);
+    if attempts.iter().any(|made| known(&made.head) || known(&made.base)) {
+        return Ok(RetireMode::Landed);
+    }
+    let is_in_target = ctx.blocking(move |ctx| {
+        let target = ctx.repository.repo.read_ref(&format!("refs/heads/{}", ctx.repository.target))?;
+        let work = &ctx.repository.work;
+        Ok(match target {
+            Some(target) => work.exists(&head)? && work.is_ancestor(&head, &target)?,
+            None => false,
+        })
+    });
+    Ok(if is_in_target.await? { RetireMode::Landed } else { RetireMode::IfClean })
 }
 
 /// Lanes of tasks that are settled or wait for a user, the least recently used first.

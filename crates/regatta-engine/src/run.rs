@@ -22,7 +22,7 @@ use crate::away::{Back, lost_store, until_back};
 use crate::context::Context;
 use crate::engine::{Duty, End, Ended, Engine, EngineError, Order, Orders};
 use crate::git::FileLock;
-use crate::housekeeping::{how_to_retire, retire_again};
+use crate::housekeeping::{how_to_retire, landed_mode, retire_again};
 use crate::landing::train::{self, CarNews};
 use crate::lanes::RetireMode;
 use crate::meter::Meter;
@@ -550,14 +550,13 @@ async fn prepare_lanes(
     }
     for record in known.iter().filter(|_| resume) {
         // A run that was killed right after it settled one of these had no time to remove its lane.
+        let Ok(yard) = ctx.of(record.spec.repo.as_ref()) else { continue };
         let mode = match record.state {
-            TaskState::Landed { .. } => RetireMode::Landed,
+            TaskState::Landed { .. } => landed_mode(&yard, &record.spec.id).await?,
             TaskState::Done { .. } => RetireMode::IfClean,
             _ => continue,
         };
-        if let Ok(yard) = ctx.of(record.spec.repo.as_ref()) {
-            yard.retire(&record.spec.id, mode).await;
-        }
+        yard.retire(&record.spec.id, mode).await;
     }
     for record in known {
         // A repository that cannot be used holds its tasks back.

@@ -1,10 +1,13 @@
-//! Pull requests of tasks, from the records that their landing keeps: shown, proposed by hand, allowed.
+//! Pull requests of tasks, from the records that their landing keeps: shown, proposed by hand, allowed, cleaned up after.
 
+mod cleanup;
 mod merge;
 mod propose;
+mod proposed;
 
 pub use merge::{Merge, MergeRequest, Merges};
 pub use propose::ProposeRequest;
+pub use proposed::{OpenPull, Proposed};
 
 use regatta_core::forge::record::{PullEnd, PullRecord};
 use regatta_core::id::TaskId;

@@ -69,6 +69,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         target: None,
         profiles: None,
         keep_lanes: false,
+        until: run_command::Until::Landed,
     };
     let exit = run_command::run(run_args, &global, ui).await?;
     if exit == Exit::Interrupted {

@@ -6,6 +6,7 @@ pub(crate) mod assign;
 pub(crate) mod attach;
 pub(crate) mod broadcast;
 pub(crate) mod cancel;
+mod cleanup;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cost;
@@ -113,6 +114,7 @@ pub(crate) enum Command {
     Land(land::Args),
     Pr(pr::Args),
     Merge(merge::Args),
+    Cleanup(cleanup::Args),
     #[command(subcommand)]
     Hub(hub::HubCommand),
     #[command(subcommand)]
@@ -163,6 +165,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Land(args) => land::run(args, global, ui).await,
         Command::Pr(args) => pr::run(args, global, ui).await,
         Command::Merge(args) => merge::run(args, global, ui).await,
+        Command::Cleanup(args) => cleanup::run(args, global, ui).await,
         Command::Demo(args) => demo::run(args, global, ui).await,
         Command::Report(args) => report::run(args, global, ui).await,
         Command::Run(args) => run::run(args, global, ui).await,

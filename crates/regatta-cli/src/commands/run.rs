@@ -14,6 +14,7 @@ use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::Watching;
 use regatta_ops::everywhere::left_behind;
 use regatta_ops::foreground::{ForegroundRequest, call_hooks, stages};
+use regatta_ops::pulls::Proposed;
 use regatta_ops::report::write_report;
 use regatta_ops::{Refusal, RefusalKind};
 use regatta_store::Store;
@@ -106,6 +107,20 @@ pub(crate) struct Args {
     /// Keep the lanes of settled tasks (also PO_KEEP_WORKTREE=1).
     #[arg(long)]
     pub(crate) keep_lanes: bool,
+    /// What is the end of a task that lands by pull request. With `proposed`, an open one is enough for exit code 0;
+    /// a daemon, or `--resume`, continues.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub(crate) until: Until,
+}
+
+/// When the work of a task is good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Until {
+    /// Its pull request is merged.
+    #[default]
+    Landed,
+    /// Its pull request is open.
+    Proposed,
 }
 
 impl Args {
@@ -167,6 +182,11 @@ impl Args {
             ),
             (self.no_sandbox, "--no-sandbox", "`sandbox` in regatta.yaml applies to all machines"),
             (self.keep_lanes, "--keep-lanes", "`lane.keep` in regatta.yaml applies to all machines"),
+            (
+                self.until == Until::Proposed,
+                "--until proposed",
+                "`regatta pr list` shows the pull requests of all machines",
+            ),
         ];
         match refused.iter().find(|(is_given, ..)| *is_given) {
             None => Ok(()),
@@ -206,17 +226,22 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         ));
     }
     let begun = std::time::Instant::now();
-    let (report, ended) = engage(&project, store, &loaded, &request, args.dashboard(ui), ui).await?;
+    let dashboard = args.dashboard(ui);
+    let (report, ended) = engage(&project, Arc::clone(&store), &loaded, &request, dashboard, ui).await?;
+    let proposed = Proposed::of(&report, store.as_ref()).await?;
     let again = format!("`regatta run --resume {}`", request.names());
     let hint = match ended {
         Ended::Settled if report.is_good() => None,
+        Ended::Settled if proposed.is_awaited(&report) => Some(format!(
+            "what is left waits for GitHub or a person; `regatta daemon start` or {again} continues"
+        )),
         Ended::Settled => {
             Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))
         }
         Ended::Interrupted => Some(format!("{again} continues")),
         Ended::Left => Some(format!("the agents keep running; {again} continues with them")),
     };
-    conclude(&args, &loaded, (&report, ended), begun.elapsed(), hint, ui).await
+    conclude(&args, &loaded, (&report, &proposed, ended), begun.elapsed(), hint, ui).await
 }
 
 /// Queues the tasks for all machines, and follows them.
@@ -249,14 +274,14 @@ async fn everywhere(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refus
         }
         Ended::Interrupted | Ended::Left => Some(left_behind(&report, &request.names())),
     };
-    conclude(args, &loaded, (&report, ended), begun.elapsed(), hint, ui).await
+    conclude(args, &loaded, (&report, &Proposed::default(), ended), begun.elapsed(), hint, ui).await
 }
 
 /// Calls webhooks, writes the report, and shows how the run ended.
 async fn conclude(
     args: &Args,
     loaded: &Loaded,
-    (report, ended): (&Report, Ended),
+    (report, proposed, ended): (&Report, &Proposed, Ended),
     took: Duration,
     hint: Option<String>,
     ui: &Ui,
@@ -269,10 +294,11 @@ async fn conclude(
     if let Some(path) = &args.report {
         write_report(path, report)?;
     }
-    finish(report, loaded, args.report.as_deref(), hint, ui);
+    finish((report, proposed), loaded, args.report.as_deref(), hint, ui);
+    let is_enough = args.until == Until::Proposed && proposed.is_all(report);
     Ok(match ended {
         Ended::Interrupted | Ended::Left => Exit::Interrupted,
-        Ended::Settled if report.is_good() => Exit::Ok,
+        Ended::Settled if report.is_good() || is_enough => Exit::Ok,
         Ended::Settled => Exit::TaskFailed,
     })
 }
@@ -446,7 +472,13 @@ impl Signals {
 }
 
 /// Prints the graph, the totals and what to do next.
-fn finish(report: &Report, loaded: &Loaded, file: Option<&Path>, hint: Option<String>, ui: &Ui) {
+fn finish(
+    (report, proposed): (&Report, &Proposed),
+    loaded: &Loaded,
+    file: Option<&Path>,
+    hint: Option<String>,
+    ui: &Ui,
+) {
     if ui.json {
         ui.document(&regatta_ops::documents::report_document(report));
         return;
@@ -483,6 +515,13 @@ fn finish(report: &Report, loaded: &Loaded, file: Option<&Path>, hint: Option<St
     };
     let cost = if report.cost_usd > 0.0 { format!(", ${:.4}", report.cost_usd) } else { String::new() };
     ui.line(format!("{}{took}{cost} on {}", counts.join(", "), report.target));
+    if !proposed.open.is_empty() {
+        let verb = if proposed.open.len() == 1 { "is" } else { "are" };
+        ui.line(format!("{} {verb} open:", counted(proposed.open.len(), "pull request")));
+        for pull in &proposed.open {
+            ui.line(format!("  {} {} {}", pull.task, pull.number, clean_line(&pull.url)));
+        }
+    }
     if let Some(path) = file {
         ui.line(format!("report: {}", path.display()));
     }

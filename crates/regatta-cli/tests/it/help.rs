@@ -39,6 +39,7 @@ const COMMANDS: &[&str] = &[
     "broadcast",
     "attach",
     "cancel",
+    "cleanup",
     "requeue",
     "retry",
     "park",

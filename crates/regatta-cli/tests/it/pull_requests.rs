@@ -1,8 +1,12 @@
 //! Landing by pull requests: the real `gh` and the real git, against a server of our own that merges for real.
 
+mod cleanup;
+mod limits;
+mod logins;
 mod people;
 mod reviews;
 mod trouble;
+mod until;
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::forge::{Ci, Conclusion, Forge, Rules};

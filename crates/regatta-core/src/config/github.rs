@@ -27,7 +27,7 @@ pub(super) static GITHUB_KEYS: &[Key] = &[
         .example("[coderabbitai]"),
     Key::new("every", Kind::Duration, "60s", "How often to look at open pull requests: one request for all of them. Twice as often in the ten minutes after a push, every 5 minutes once only a person has been awaited for an hour."),
     Key::new("reserve", Kind::Number, "0.4", "The share of the hourly quota that is left to you: below it, Regatta only writes and answers your own commands."),
-    Key::new("agents_see_token", Kind::Bool, "false", "Whether the agents of tasks that come from issues keep your GitHub credentials."),
+    Key::new("agents_see_token", Kind::Bool, "false", "Whether the agents, checks and setup of tasks that land by pull request keep your GitHub credentials. Otherwise tokens, `SSH_AUTH_SOCK`, git's credential helpers and the login of `gh` are withheld."),
     Key::new("token_command", Kind::Texts, "none", "Program and arguments that print a token for `gh`, such as one of a GitHub App. It is run again when the token is no longer accepted.")
         .example("[]"),
 ];
@@ -48,7 +48,7 @@ pub struct Github {
     pub every: Duration,
     /// The share of the hourly quota that is left to the user.
     pub reserve: f64,
-    /// Whether agents of tasks that come from issues keep the user's credentials.
+    /// Whether what runs for tasks that land by pull request keeps the user's credentials.
     pub agents_see_token: bool,
     /// Program and arguments that print a token; empty for the user's own login.
     pub token_command: Vec<String>,

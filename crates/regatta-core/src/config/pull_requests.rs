@@ -33,7 +33,7 @@ pub(super) static PULL_REQUEST_KEYS: &[Key] = &[
     Key::new("quiet", Kind::Duration, "2m", "How long comments are collected before they go to the agent. A submitted review goes at once."),
     Key::new("rounds", Kind::Int { min: 0, max: 100 }, "5", "How often feedback goes to the agent without a person's word in between. After that the task is blocked and needs a person."),
     Key::new("max_open", Kind::Int { min: 0, max: 10_000 }, "0", "How many pull requests can be open at the same time; more work waits. 0 is no limit."),
-    Key::new("hold_starts", Kind::Bool, "false", "Whether to start no task while `max_open` is reached."),
+    Key::new("hold_starts", Kind::Bool, "false", "Whether to start no further task that lands by pull request while `max_open` are open."),
     Key::new("hold_writes", Kind::Bool, "false", "Whether declared writes stay reserved until the merge. Otherwise until the pull request is open."),
     Key::new("delete_branch", Kind::Bool, "true", "Whether to delete the branch on GitHub after the merge, if it is at the merged commit."),
 ];
@@ -67,7 +67,7 @@ pub struct PullRequests {
     pub rounds: u32,
     /// How many can be open at the same time; 0 is no limit.
     pub max_open: u32,
-    /// Whether nothing starts while that many are open.
+    /// Whether no further task that lands by pull request starts while that many are open.
     pub hold_starts: bool,
     /// Whether declared writes stay reserved until the merge.
     pub hold_writes: bool,
@@ -129,6 +129,12 @@ impl Land {
     pub fn way(&self, spec: &TaskSpec) -> (Strategy, Via) {
         let usual = if self.push { Via::Push } else { self.via };
         (self.strategy, spec.landing.via.unwrap_or(usual))
+    }
+
+    /// Whether the work of a task lands by a pull request of Regatta's. A task that is asked to open one itself is none.
+    pub fn is_by_pull_request(&self, spec: &TaskSpec) -> bool {
+        let (_, via) = self.way(spec);
+        via.is_pr() && (spec.land || !spec.id.is_prd())
     }
 
     /// What the user wants of a pull request. `viewer` is the account that Regatta acts as; `tested` is whether

@@ -93,7 +93,7 @@ impl Repository {
     }
 
     /// The directory in which agents find this program.
-    pub(super) fn bin(&self) -> PathBuf {
+    pub(crate) fn bin(&self) -> PathBuf {
         self.project_dir.join("bin")
     }
 

@@ -53,6 +53,7 @@ impl Engine {
             held.extend(elsewhere);
             self.without_repository(&mut page, &mut held);
             self.behind_upstream(&mut page, &mut held).await?;
+            self.behind_open_pulls(&mut page, &mut held).await?;
             let mut allowances = self.within_budget(&mut page, &mut held).await?;
             let active = self.active();
             let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));

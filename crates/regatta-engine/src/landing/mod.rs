@@ -11,7 +11,7 @@ pub mod on_request;
 pub mod order;
 pub mod picture;
 pub mod publish;
-pub(crate) mod pulls;
+pub mod pulls;
 pub mod target;
 pub mod train;
 pub mod unfinished;

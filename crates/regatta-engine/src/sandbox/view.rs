@@ -90,6 +90,10 @@ impl Context {
         let Some((policy, level)) = made else { return Ok(None) };
         let mut environment = self.settings.environment.clone();
         environment.drop_store_credentials();
+        let withholds = spec.is_some_and(|spec| self.withholds_logins(spec));
+        if withholds {
+            environment.drop_forge_logins(&self.no_logins());
+        }
         self.go_inside(&mut environment, &boxed.dirs, level);
         for (name, value) in self.repository.lanes.agent_git_env(lane).map_err(|error| error.to_string())? {
             environment.set(name, value);
@@ -97,6 +101,9 @@ impl Context {
         environment.set("REGATTA_LANE", lane.path.as_os_str());
         for (name, value) in profile.env.iter().chain(&env) {
             environment.set(name, value);
+        }
+        if withholds {
+            environment.without_git_logins();
         }
         let mut confined =
             confine::command(&self.services.regatta_exe, &policy.confinement(), &lane.path, argv)

@@ -40,6 +40,10 @@ impl Worker {
         };
         let mut environment = ctx.settings.environment.clone();
         environment.drop_store_credentials();
+        let withholds = ctx.withholds_logins(&spec);
+        if withholds {
+            environment.drop_forge_logins(&ctx.no_logins());
+        }
         let inside = self.enter(profile, site)?;
         if let Some(inside) = &inside {
             ctx.go_inside(&mut environment, &inside.boxed, inside.level);
@@ -108,6 +112,9 @@ impl Worker {
             }
         };
 
+        if withholds {
+            environment.without_git_logins();
+        }
         let prompt = site.run_dir.join("prompt.md");
         write_private(&prompt, &invocation.stdin)?;
         if !invocation.files.is_empty() {

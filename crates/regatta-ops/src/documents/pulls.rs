@@ -94,3 +94,29 @@ pub struct MergeDocument {
     /// What its task waits for.
     pub waiting: Option<String>,
 }
+
+/// The document of `cleanup --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CleanupDocument {
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// What tasks left behind.
+    pub left: Vec<LeftoverDocument>,
+    /// Why branches at remotes were not looked at.
+    pub unseen: Vec<String>,
+}
+
+/// Something that a task left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftoverDocument {
+    /// Whether it goes.
+    pub goes: bool,
+    /// The id of the task.
+    pub id: TaskId,
+    /// Its path, its branch, or its remote and branch.
+    pub name: String,
+    /// `lane`, `branch` or `remote-branch`.
+    pub what: &'static str,
+    /// The reason.
+    pub why: String,
+}

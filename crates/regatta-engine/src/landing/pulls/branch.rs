@@ -3,6 +3,8 @@
 //! Invariant: the branch only moves forward. Work that does not contain what is there is joined with it by a merge
 //! commit; a branch is deleted only at the commit that was merged.
 
+use std::collections::BTreeMap;
+
 use regatta_core::id::TaskId;
 
 use crate::clock;
@@ -51,6 +53,19 @@ pub(super) fn tip_there(ctx: &Context, remote: &str, branch: &str) -> Result<Opt
     let git = ctx.repository.work.bare().cwd(&ctx.repository.checkout).env("GIT_TERMINAL_PROMPT", "0");
     let listed = git.args(["ls-remote", "--", remote]).arg(format!("refs/heads/{branch}")).text()?;
     listed.split_whitespace().next().map(Oid::parse).transpose().map_err(Into::into)
+}
+
+/// The commits of all branches of tasks at a remote, by branch.
+pub(super) fn tips_there(ctx: &Context, remote: &str) -> Result<BTreeMap<String, Oid>, GitError> {
+    let git = ctx.repository.work.bare().cwd(&ctx.repository.checkout).env("GIT_TERMINAL_PROMPT", "0");
+    let listed = git.args(["ls-remote", "--", remote, "refs/heads/regatta/*"]).text()?;
+    let mut tips = BTreeMap::new();
+    for (oid, name) in listed.lines().filter_map(|line| line.split_once('\t')) {
+        if let Some(branch) = name.strip_prefix("refs/heads/") {
+            tips.insert(branch.to_owned(), Oid::parse(oid)?);
+        }
+    }
+    Ok(tips)
 }
 
 /// Fetches the branch of a task without touching the user's own; `None` if it is not there.

@@ -86,7 +86,7 @@ impl Desk {
 }
 
 /// The remote whose address is this repository.
-fn remote_of(ctx: &Context, slug: &regatta_core::forge::Slug) -> Result<Option<String>, GitError> {
+pub(super) fn remote_of(ctx: &Context, slug: &regatta_core::forge::Slug) -> Result<Option<String>, GitError> {
     let listed = ctx.repository.work.bare().args(["remote"]).text()?;
     for name in listed.lines() {
         let url =

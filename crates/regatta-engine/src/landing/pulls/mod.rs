@@ -11,6 +11,7 @@
 //! and no car of another train waits for the forge.
 
 mod branch;
+mod cleanup;
 mod decide;
 mod desk;
 mod feed;
@@ -18,6 +19,8 @@ mod finish;
 mod look;
 mod propose;
 mod records;
+
+pub use cleanup::{CleanedUp, Leftover, LeftoverKind, clean_up};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -179,10 +182,29 @@ pub(crate) async fn round(
     Ok(Round { waiting, due, ..Round::default() })
 }
 
+/// All records of pull requests that this version can read, of all trains.
+async fn all_records(ctx: &Context) -> Result<Vec<PullRecord>, StoreError> {
+    let documents = until_answered(|| ctx.services.store.documents(PULL, "")).await?;
+    Ok(documents.iter().filter_map(|found| serde_json::from_str(&found.body).ok()).collect())
+}
+
+/// The records of all open pull requests, of all trains.
+pub(crate) async fn all_open(ctx: &Context) -> Result<Vec<PullRecord>, StoreError> {
+    let mut records = all_records(ctx).await?;
+    records.retain(PullRecord::is_open);
+    Ok(records)
+}
+
+/// Why no further pull request may be opened; at `most` 0 there is no limit.
+pub(crate) fn too_many(open: usize, most: u32) -> Option<String> {
+    let is_full = most > 0 && open >= most as usize;
+    let are = if open == 1 { "1 pull request is".to_owned() } else { format!("{open} pull requests are") };
+    is_full.then(|| format!("{are} open, as many as land.pr.max_open allows"))
+}
+
 /// Whether a pull request is worth a look whose task has no car: a person may merge it, close it or open it again.
 pub(crate) async fn has_open(ctx: &Context) -> Result<bool, StoreError> {
-    let documents = until_answered(|| ctx.services.store.documents(PULL, "")).await?;
-    let records = documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
+    let records = all_records(ctx).await?.into_iter();
     for record in records.filter(|record| record.train == ctx.repository.train()) {
         if look::is_worth_a_look(ctx, &record).await? {
             return Ok(true);

@@ -102,12 +102,8 @@ impl Pulls {
     fn is_full(&self, car: &Car) -> Option<String> {
         let most = self.train.ctx.settings.config.land.pr.max_open;
         let is_open = self.records.of(&car.task).is_some_and(PullRecord::is_open);
-        if most == 0 || is_open {
-            return None;
-        }
         let open = self.records.all().filter(|record| record.is_open()).count();
-        let most = most as usize;
-        (open >= most).then(|| format!("{open} pull requests are open, as many as land.pr.max_open allows"))
+        super::too_many(open, most).filter(|_| !is_open)
     }
 
     /// Tests a candidate in the background, unless its tree has passed already.

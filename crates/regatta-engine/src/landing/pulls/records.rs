@@ -26,11 +26,10 @@ impl Records {
 
     /// Reads all of them. One that only a newer version can read is left alone.
     pub(super) async fn load(&mut self) -> Result<(), LandError> {
-        let documents = until_answered(|| self.ctx.services.store.documents(PULL, "")).await?;
-        let records =
-            documents.iter().filter_map(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
         let train = self.ctx.repository.train();
-        self.all = records
+        self.all = super::all_records(&self.ctx)
+            .await?
+            .into_iter()
             .filter(|record| record.train == train)
             .map(|record| (record.task.clone(), record))
             .collect();
