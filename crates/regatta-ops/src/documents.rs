@@ -38,6 +38,7 @@ use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::part::Part;
@@ -103,6 +104,9 @@ pub struct TaskDocument {
     pub cost_usd: Option<f64>,
     /// Since when a candidate with its work is under test.
     pub under_test_since: Option<Timestamp>,
+    /// In a list by review: who acts next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<Column>,
 }
 
 /// One task with all details, as in `status --json`.
@@ -517,6 +521,7 @@ impl From<TaskBrief> for TaskDocument {
             sandbox: brief.sandbox,
             cost_usd: None,
             under_test_since: None,
+            column: None,
         }
     }
 }

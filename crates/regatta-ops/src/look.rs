@@ -6,6 +6,7 @@ pub mod listing;
 pub mod log;
 pub mod logs;
 pub mod radar;
+pub mod review;
 pub mod status;
 pub mod tasks;
 pub mod train;

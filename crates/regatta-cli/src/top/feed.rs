@@ -28,6 +28,7 @@ use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
 use regatta_ops::Refusal;
+use regatta_ops::look::review::{Board, Train};
 use regatta_ops::nodes::held_elsewhere;
 
 /// How many waiting and how many ended tasks are shown; the others are only counted.
@@ -48,6 +49,8 @@ pub(crate) struct Feed {
     pub(super) model: Model,
     pub(super) redactor: Redactor,
     state_dir: PathBuf,
+    /// The trains of all repositories.
+    trains: Vec<Train>,
     deps: Deps,
     /// The last event that was read.
     seen: u64,
@@ -73,6 +76,7 @@ impl Feed {
             store,
             model,
             redactor: redactor(&project.config),
+            trains: project.trains(),
             state_dir: project.repo.state_dir.clone(),
             deps: Deps::default(),
             seen: 0,
@@ -226,6 +230,7 @@ impl Feed {
         }
         let cars = self.store.cars(&self.model.target).await?;
         self.model.cars = in_order(self.store.as_ref(), &self.state_dir, cars, &mut self.deps).await?;
+        self.model.board = Board::load(self.store.as_ref(), &self.trains).await?;
         self.model.stopped = target::stopped(&self.state_dir, &self.model.target);
         self.model.cooling = self.cooling().await?;
         self.sessions_at = Some(Instant::now());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
 use regatta_core::sandbox::Level;
 use regatta_core::state::{StateName, TaskState};
@@ -12,6 +13,7 @@ use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_engine::landing::picture::TestNow;
 use regatta_engine::landing::target::Stopped;
+use regatta_ops::look::review::{Board, is_judged};
 use regatta_store::TaskBrief;
 
 use super::crew::Crew;
@@ -33,6 +35,8 @@ pub(crate) struct Model {
     /// Oldest first.
     pub(super) events: VecDeque<ShownEvent>,
     pub(super) cars: Vec<Car>,
+    /// What decides the columns by review.
+    pub(super) board: Board,
     /// Why nothing lands until a person decides.
     pub(super) stopped: Option<Stopped>,
     pub(super) tests: Vec<TestNow>,
@@ -58,6 +62,8 @@ pub(super) struct Row {
     pub(super) agent: String,
     pub(super) priority: i32,
     pub(super) state: TaskState,
+    /// The links of its chain judge its finished work, and land it.
+    pub(super) is_judged: bool,
     /// Why it is in its state, or what it waits for.
     pub(super) why: String,
     /// What its agent is doing.
@@ -263,6 +269,7 @@ impl Model {
         }
         let row = Row {
             suspected,
+            is_judged: is_judged(brief.part.as_ref()),
             title: clean(&brief.title),
             agent: clean(&brief.agent),
             priority: brief.priority,
@@ -316,6 +323,21 @@ impl Model {
     /// How many tasks are in these states.
     pub(super) fn count(&self, states: &[StateName]) -> u64 {
         states.iter().filter_map(|state| self.counts.get(state)).sum()
+    }
+
+    /// The column of a task by review; `None` once nothing is left to do about it.
+    pub(super) fn column(&self, row: &Row) -> Option<Column> {
+        self.board.column(&row.id, &row.state, row.is_judged)
+    }
+
+    /// How many tasks are in this column by review. Of those that are not shown, all wait for their turn.
+    pub(super) fn count_in(&self, column: Column) -> u64 {
+        let shown = self.rows.values().filter(|row| self.column(row) == Some(column)).count() as u64;
+        let waiting = self.rows.values().filter(|row| row.group() == Group::Waiting).count() as u64;
+        match column {
+            Column::Working => shown + self.count(&[StateName::Pending]).saturating_sub(waiting),
+            _ => shown,
+        }
     }
 
     /// The number of all tasks, shown or not.

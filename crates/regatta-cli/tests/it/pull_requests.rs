@@ -1,5 +1,6 @@
 //! Landing by pull requests: the real `gh` and the real git, against a server of our own that merges for real.
 
+mod columns;
 mod people;
 mod reviews;
 mod trouble;

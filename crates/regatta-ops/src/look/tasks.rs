@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use regatta_core::config::AgentKind;
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
 use regatta_core::plain::clean_line;
 use regatta_core::radar::{Kind, Sighting};
@@ -18,6 +19,7 @@ use regatta_engine::suspicions::open_suspicions;
 use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery};
 
 use super::activity::{Activity, glance};
+use super::review::Board;
 use crate::documents::{MarkDocument, TaskDocument};
 use crate::nodes::held_elsewhere;
 use crate::project::Project;
@@ -73,6 +75,8 @@ pub struct Listed {
     /// Cost of ended attempts in dollars, by task.
     spent: HashMap<String, f64>,
     tests: Vec<TestNow>,
+    /// In a list by review.
+    board: Option<Board>,
 }
 
 impl Listed {
@@ -137,7 +141,20 @@ impl Listed {
         let mut held = held_elsewhere(store, alive).await?;
         held.extend(all_held(state_dir, alive));
         let spent = HashMap::new();
-        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
+        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests, board: None })
+    }
+
+    /// The same by review: tasks about which nothing is left to do are left out.
+    pub async fn by_review(mut self, store: &dyn Store, project: &Project) -> Result<Self, Refusal> {
+        let board = Board::load(store, &project.trains()).await?;
+        self.tasks.retain(|task| board.column_of(task).is_some());
+        self.board = Some(board);
+        Ok(self)
+    }
+
+    /// In a list by review: the column of a task.
+    pub fn column(&self, task: &TaskBrief) -> Option<Column> {
+        self.board.as_ref()?.column_of(task)
     }
 
     /// The last scan, if it concerns the task, which it does for few of many.
@@ -159,6 +176,7 @@ impl Listed {
             cost_usd: self.cost(&task),
             doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
             under_test_since: self.under_test_since(&task),
+            column: self.column(&task),
             ..TaskDocument::from(task)
         }
     }
