@@ -75,6 +75,9 @@ pub struct TaskDocument {
     pub attempts: u32,
     /// Dependencies that are not met yet.
     pub waiting_on: Vec<TaskId>,
+    /// The repository it works in, if it is not the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
     /// The agent that does the work.
     pub agent: String,
     /// The kinds of work.
@@ -512,6 +515,7 @@ impl From<TaskBrief> for TaskDocument {
             id: brief.id,
             title: brief.title,
             waiting_on: brief.waiting_on,
+            repo: None,
             agent: brief.agent,
             labels: brief.labels,
             held: None,
@@ -528,7 +532,7 @@ impl From<TaskBrief> for TaskDocument {
 
 impl From<&TaskRecord> for TaskDocument {
     fn from(record: &TaskRecord) -> Self {
-        Self::from(TaskBrief::from(record))
+        Self { repo: record.spec.repo.clone(), ..Self::from(TaskBrief::from(record)) }
     }
 }
 

@@ -5,6 +5,7 @@ pub mod events;
 pub mod listing;
 pub mod log;
 pub mod logs;
+pub mod places;
 pub mod radar;
 pub mod review;
 pub mod status;

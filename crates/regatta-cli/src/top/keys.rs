@@ -67,7 +67,7 @@ pub(super) const KEYS: &[Key] = &[
     key("g G Home End", "first and last line"),
     key("^d ^u PgDn PgUp", "half a screen down and up"),
     key("Tab ⇧Tab ← →", "next and previous pane, or column"),
-    key("1–6 b", "lanes, board, train, crew, events, cost; the board by review, and back"),
+    key("1–6 b", "lanes, board, train, crew, events, cost; board by review"),
     key("Enter", "everything about the task: attempts, verdicts, evidence"),
     key("l", "its whole transcript"),
     key("d", "what it changed"),

@@ -13,12 +13,17 @@ use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_engine::landing::picture::TestNow;
 use regatta_engine::landing::target::Stopped;
+use regatta_ops::look::places::Places;
 use regatta_ops::look::review::{Board, is_judged};
 use regatta_store::TaskBrief;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::crew::Crew;
 use super::spending::Today;
+use crate::render::text::pad;
 
+/// The widest name of a repository that is shown whole.
+const MOST_OF_REPO: usize = 16;
 /// How many events are kept; `regatta events` has them all.
 pub(super) const MOST_EVENTS: usize = 1000;
 
@@ -35,6 +40,8 @@ pub(crate) struct Model {
     /// Oldest first.
     pub(super) events: VecDeque<ShownEvent>,
     pub(super) cars: Vec<Car>,
+    /// The repositories of tasks.
+    pub(super) places: Places,
     /// What decides the columns by review.
     pub(super) board: Board,
     /// Why nothing lands until a person decides.
@@ -338,6 +345,16 @@ impl Model {
             Column::Working => shown + self.count(&[StateName::Pending]).saturating_sub(waiting),
             _ => shown,
         }
+    }
+
+    /// The repository of a task, padded to the longest of these tasks; empty in a project with one repository.
+    pub(super) fn repo<'a>(&self, task: &TaskId, all: impl IntoIterator<Item = &'a TaskId>) -> String {
+        if !self.places.is_several() {
+            return String::new();
+        }
+        let shown = |task: &TaskId| self.places.shown(self.places.repo(task)).to_owned();
+        let width = all.into_iter().map(|task| shown(task).width()).max().unwrap_or(0).min(MOST_OF_REPO);
+        format!("{} ", pad(&shown(task), width))
     }
 
     /// The number of all tasks, shown or not.

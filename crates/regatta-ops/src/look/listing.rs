@@ -25,7 +25,9 @@ pub async fn each_page(
         seen = seen.by_review(store, project).await?;
     }
     while let Some(page) = pages.recv().await {
-        let documents = page?.into_iter().map(|task| seen.document(task));
+        let page = page?;
+        seen.read_page(store, &page).await?;
+        let documents = page.into_iter().map(|task| seen.document(task));
         let documents: Vec<TaskDocument> =
             documents.filter(|task| !by_review || task.column.is_some()).collect();
         each(&documents);

@@ -19,6 +19,7 @@ use regatta_engine::suspicions::open_suspicions;
 use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery};
 
 use super::activity::{Activity, glance};
+use super::places::Places;
 use super::review::Board;
 use crate::documents::{MarkDocument, TaskDocument};
 use crate::nodes::held_elsewhere;
@@ -77,6 +78,7 @@ pub struct Listed {
     tests: Vec<TestNow>,
     /// In a list by review.
     board: Option<Board>,
+    places: Places,
 }
 
 impl Listed {
@@ -84,7 +86,9 @@ impl Listed {
     pub async fn load(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
         let tasks = store.briefs(query).await?;
         let spent = spent(store, Some(&tasks)).await?;
-        Ok(Self { spent, ..Self::around(store, project, tasks).await? })
+        let mut seen = Self { spent, ..Self::around(store, project, tasks).await? };
+        seen.places.read(store, seen.tasks.iter().map(|task| &task.id)).await?;
+        Ok(seen)
     }
 
     /// The same for a long list, without the tasks: only the facts from beside their records.
@@ -141,7 +145,18 @@ impl Listed {
         let mut held = held_elsewhere(store, alive).await?;
         held.extend(all_held(state_dir, alive));
         let spent = HashMap::new();
-        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests, board: None })
+        Ok(Self {
+            held,
+            tasks,
+            involved,
+            sighting,
+            suspicions,
+            activities,
+            spent,
+            tests,
+            board: None,
+            places: Places::of(project),
+        })
     }
 
     /// The same by review: tasks about which nothing is left to do are left out.
@@ -150,6 +165,20 @@ impl Listed {
         self.tasks.retain(|task| board.column_of(task).is_some());
         self.board = Some(board);
         Ok(self)
+    }
+
+    /// Reads what a page of a long list needs.
+    pub(super) async fn read_page(
+        &mut self,
+        store: &dyn Store,
+        page: &[TaskBrief],
+    ) -> Result<(), StoreError> {
+        self.places.read(store, page.iter().map(|task| &task.id)).await
+    }
+
+    /// The repository of a task for display; `None` in a project with one repository.
+    pub fn repo(&self, task: &TaskBrief) -> Option<&str> {
+        self.places.is_several().then(|| self.places.shown(self.places.repo(&task.id)))
     }
 
     /// In a list by review: the column of a task.
@@ -177,6 +206,7 @@ impl Listed {
             doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
             under_test_since: self.under_test_since(&task),
             column: self.column(&task),
+            repo: self.places.repo(&task.id).cloned(),
             ..TaskDocument::from(task)
         }
     }

@@ -66,6 +66,9 @@ pub(super) fn draw_tasks(
         Column::new("STATE", tasks, |task| task.state.name().to_owned()),
         Column::new("TRY", tasks, |task| task.attempts.to_string()),
     ];
+    if tasks.iter().any(|task| seen.repo(task).is_some()) {
+        shown.insert(1, Column::new("REPO", tasks, |task| seen.repo(task).unwrap_or_default().to_owned()));
+    }
     if columns.is_none_or(|columns| columns >= WIDE) {
         shown.push(Column::new("AGENT", tasks, |task| task.agent.clone()));
     }
