@@ -38,6 +38,7 @@ use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::part::Part;
@@ -74,6 +75,9 @@ pub struct TaskDocument {
     pub attempts: u32,
     /// Dependencies that are not met yet.
     pub waiting_on: Vec<TaskId>,
+    /// The repository it works in, if it is not the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
     /// The agent that does the work.
     pub agent: String,
     /// The kinds of work.
@@ -103,6 +107,9 @@ pub struct TaskDocument {
     pub cost_usd: Option<f64>,
     /// Since when a candidate with its work is under test.
     pub under_test_since: Option<Timestamp>,
+    /// In a list by review: who acts next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<Column>,
 }
 
 /// One task with all details, as in `status --json`.
@@ -508,6 +515,7 @@ impl From<TaskBrief> for TaskDocument {
             id: brief.id,
             title: brief.title,
             waiting_on: brief.waiting_on,
+            repo: None,
             agent: brief.agent,
             labels: brief.labels,
             held: None,
@@ -517,13 +525,14 @@ impl From<TaskBrief> for TaskDocument {
             sandbox: brief.sandbox,
             cost_usd: None,
             under_test_since: None,
+            column: None,
         }
     }
 }
 
 impl From<&TaskRecord> for TaskDocument {
     fn from(record: &TaskRecord) -> Self {
-        Self::from(TaskBrief::from(record))
+        Self { repo: record.spec.repo.clone(), ..Self::from(TaskBrief::from(record)) }
     }
 }
 

@@ -244,7 +244,7 @@ async fn the_board_the_context_the_list_and_the_radar_are_followed() {
     let mut board = crew.watch_board().await.unwrap();
     let mut context = crew.watch_context(vec!["plan".to_owned()]).await.unwrap();
     let query = TaskQuery { limit: 1, latest: true, ..TaskQuery::default() };
-    let mut list = ListWatch::new(&project, crew.store.as_ref(), &query).await.unwrap();
+    let mut list = ListWatch::new(&project, crew.store.as_ref(), (&query, false)).await.unwrap();
     assert!(board.next().await.unwrap().is_empty() && context.next().await.unwrap().is_empty());
     assert!(list.next().await.unwrap().1.is_empty());
 

@@ -1,11 +1,13 @@
 //! `regatta list`: the tasks, and with `-w` how they change.
 
+mod sections;
 mod table;
 
 use std::time::Duration;
 
 use regatta_core::state::StateName;
 use regatta_ops::look::listing::{LeftOut, ListWatch, each_page, left_out};
+use regatta_ops::look::review::states_with_a_column;
 use regatta_ops::look::tasks::{Listed, states};
 use regatta_ops::nodes::tasks_on;
 use regatta_store::{Store, TaskQuery};
@@ -30,6 +32,10 @@ pub(crate) struct Args {
     /// Only tasks in this state; `active` is every state in which something may still happen, `all` is the default.
     #[arg(long, value_name = "STATE", default_value = "all", value_parser = words())]
     status: String,
+    /// Show who acts next, in four sections: Working, Needs you, In review, Ready to merge. Tasks that are over are
+    /// left out.
+    #[arg(long, value_name = "WHAT", value_parser = ["review"])]
+    by: Option<String>,
     /// Only tasks that this node works on, worked on last, or is to work on: its name, or the beginning of its id.
     #[arg(long, value_name = "NODE", conflicts_with = "watch")]
     node: Option<String>,
@@ -47,11 +53,17 @@ fn words() -> clap::builder::PossibleValuesParser {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let limit = if args.all || args.node.is_some() || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
-    let mut query = TaskQuery { states: states(&args.status)?, limit, latest: true, ..TaskQuery::default() };
+    let by_review = args.by.is_some();
+    let is_whole = args.all || args.node.is_some() || ui.json || !ui.terminal || by_review;
+    let limit = if is_whole { 0 } else { ON_A_TERMINAL };
+    let mut states = states(&args.status)?;
+    if by_review && states.is_empty() {
+        states = states_with_a_column();
+    }
+    let mut query = TaskQuery { states, limit, latest: true, ..TaskQuery::default() };
     if args.watch {
         let store = project.create_store().await?;
-        return watch(store.as_ref(), &project, &query, args.all, ui).await;
+        return watch(store.as_ref(), &project, (&query, by_review), args.all, ui).await;
     }
     // Before the first run there is no store and no task.
     let store = if project.has_store() { Some(project.store().await?) } else { None };
@@ -61,16 +73,21 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if ui.json {
         let mut array = ui.array();
         if let Some(store) = &store {
-            each_page(&project, store.as_ref(), &query, |documents| array.push(documents)).await?;
+            each_page(&project, store.as_ref(), (&query, by_review), |documents| array.push(documents))
+                .await?;
         }
         array.end();
         return Ok(Exit::Ok);
     }
-    let seen = match &store {
+    let mut seen = match &store {
         Some(store) => Listed::load(store.as_ref(), &project, &query).await?,
         None => Listed::default(),
     };
-    ui.out(&draw(&seen, ui));
+    if let Some(store) = store.as_ref().filter(|_| by_review) {
+        seen = seen.by_review(store.as_ref(), &project).await?;
+    }
+    let lines = (by_review && ui.terminal && !args.all).then_some(ON_A_TERMINAL);
+    ui.out(&draw(&seen, by_review, ui, lines));
     if let Some(store) = &store {
         ui.out(&others(left_out(store.as_ref(), &query, seen.tasks.len()).await?.as_ref()));
     }
@@ -100,18 +117,18 @@ fn others(left: Option<&LeftOut>) -> String {
 async fn watch(
     store: &dyn Store,
     project: &Project,
-    query: &TaskQuery,
+    (query, by_review): (&TaskQuery, bool),
     all: bool,
     ui: &Ui,
 ) -> Result<Exit, Refusal> {
-    let mut watch = ListWatch::new(project, store, query).await?;
+    let mut watch = ListWatch::new(project, store, (query, by_review)).await?;
     if ui.json || !ui.terminal {
         loop {
             let (seen, documents) = watch.next().await?;
             if ui.json {
                 ui.object(&documents);
             } else {
-                ui.out(&format!("{}\n", draw(&seen, ui)));
+                ui.out(&format!("{}\n", draw(&seen, by_review, ui, None)));
             }
         }
     }
@@ -120,7 +137,7 @@ async fn watch(
         let seen = watch.next_within(TICK).await?;
         let left = left_out(store, query, seen.tasks.len()).await?;
         let rows = if all { None } else { ui.rows().map(|rows| rows.saturating_sub(2)) };
-        let text = table::draw(&seen, ui, regatta_engine::clock::now(), rows) + &others(left.as_ref());
+        let text = draw(&seen, by_review, ui, rows) + &others(left.as_ref());
         if text != drawn {
             // Drawn over the old lines: a cleared screen would go into the terminal's history.
             ui.page(&text, drawn.is_empty());
@@ -129,6 +146,8 @@ async fn watch(
     }
 }
 
-fn draw(seen: &Listed, ui: &Ui) -> String {
-    table::draw(seen, ui, regatta_engine::clock::now(), None)
+/// The list in at most `lines` lines if given, as one table or as one for each column of the review.
+fn draw(seen: &Listed, by_review: bool, ui: &Ui, lines: Option<usize>) -> String {
+    let now = regatta_engine::clock::now();
+    if by_review { sections::draw(seen, ui, now, lines) } else { table::draw(seen, ui, now, lines) }
 }

@@ -28,6 +28,8 @@ use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
 use regatta_ops::Refusal;
+use regatta_ops::look::places::Places;
+use regatta_ops::look::review::{Board, Train};
 use regatta_ops::nodes::held_elsewhere;
 
 /// How many waiting and how many ended tasks are shown; the others are only counted.
@@ -48,6 +50,8 @@ pub(crate) struct Feed {
     pub(super) model: Model,
     pub(super) redactor: Redactor,
     state_dir: PathBuf,
+    /// The trains of all repositories.
+    trains: Vec<Train>,
     deps: Deps,
     /// The last event that was read.
     seen: u64,
@@ -66,6 +70,7 @@ impl Feed {
         let model = Model {
             name: name.unwrap_or_else(|| "regatta".to_owned()),
             target: project.train_target().unwrap_or_else(|_| "no branch".to_owned()),
+            places: Places::of(project),
             day_usd: project.config.budget.day.usd,
             ..Model::default()
         };
@@ -73,6 +78,7 @@ impl Feed {
             store,
             model,
             redactor: redactor(&project.config),
+            trains: project.trains(),
             state_dir: project.repo.state_dir.clone(),
             deps: Deps::default(),
             seen: 0,
@@ -99,7 +105,9 @@ impl Feed {
         ];
         let mut running = Vec::new();
         for query in &queries {
-            for brief in self.store.briefs(query).await? {
+            let briefs = self.store.briefs(query).await?;
+            self.model.places.read(self.store.as_ref(), briefs.iter().map(|task| &task.id)).await?;
+            for brief in briefs {
                 running.extend(is_running(&brief).then(|| brief.id.clone()));
                 self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
             }
@@ -144,7 +152,9 @@ impl Feed {
             self.uncounted = true;
             let mut ended = false;
             let query = TaskQuery { ids: Some(changed.into_iter().collect()), ..TaskQuery::default() };
-            for brief in self.store.briefs(&query).await? {
+            let briefs = self.store.briefs(&query).await?;
+            self.model.places.read(self.store.as_ref(), briefs.iter().map(|task| &task.id)).await?;
+            for brief in briefs {
                 let known = self.model.rows.get(&brief.id);
                 ended |= known.is_some_and(|row| row.heard.is_some()) && !is_running(&brief);
                 self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
@@ -224,8 +234,13 @@ impl Feed {
         if !self.model.crew.letters.is_empty() {
             self.read_letters_again().await?;
         }
-        let cars = self.store.cars(&self.model.target).await?;
-        self.model.cars = in_order(self.store.as_ref(), &self.state_dir, cars, &mut self.deps).await?;
+        self.model.cars.clear();
+        for train in &self.trains {
+            let cars = self.store.cars(&train.name).await?;
+            let cars = in_order(self.store.as_ref(), &self.state_dir, cars, &mut self.deps).await?;
+            self.model.cars.extend(cars);
+        }
+        self.model.board = Board::load(self.store.as_ref(), &self.trains).await?;
         self.model.stopped = target::stopped(&self.state_dir, &self.model.target);
         self.model.cooling = self.cooling().await?;
         self.sessions_at = Some(Instant::now());

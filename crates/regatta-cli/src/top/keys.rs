@@ -19,6 +19,8 @@ pub(super) enum Action {
     /// To the next or previous pane or column.
     Pane(i32),
     Show(View),
+    /// The board by review, or by state again.
+    ByReview,
     Detail,
     Diff,
     Logs,
@@ -65,7 +67,7 @@ pub(super) const KEYS: &[Key] = &[
     key("g G Home End", "first and last line"),
     key("^d ^u PgDn PgUp", "half a screen down and up"),
     key("Tab ⇧Tab ← →", "next and previous pane, or column"),
-    key("1–6", "lanes, board, train, crew, events, cost"),
+    key("1–6 b", "lanes, board, train, crew, events, cost; board by review"),
     key("Enter", "everything about the task: attempts, verdicts, evidence"),
     key("l", "its whole transcript"),
     key("d", "what it changed"),
@@ -137,6 +139,7 @@ pub(super) fn action(mode: &Mode, key: KeyEvent, read_only: bool) -> Option<Acti
             KeyCode::Char('?') => Some(Action::Help),
             KeyCode::Char('/') => Some(Action::Filter),
             KeyCode::Char('n') if !control => Some(Action::NextNeeded),
+            KeyCode::Char('b') if !control => Some(Action::ByReview),
             KeyCode::Char(digit @ '1'..='9') => {
                 View::ALL.get(usize::from(digit as u8 - b'1')).map(|view| Action::Show(*view))
             }
@@ -251,6 +254,8 @@ mod tests {
         check(&Mode::Browse, "j", Some(Action::Move(1)));
         check(&Mode::Browse, "3", Some(Action::Show(View::Train)));
         check(&Mode::Browse, "9", None);
+        check(&Mode::Browse, "b", Some(Action::ByReview));
+        check(&Mode::Browse, "^b", Some(Action::Page(-1)));
         check(&Mode::Browse, "d", Some(Action::Diff));
         check(&Mode::Browse, "^d", Some(Action::Page(1)));
         check(&Mode::Browse, "C", Some(Action::Change(Change::Cancel)));

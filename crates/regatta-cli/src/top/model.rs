@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
 use regatta_core::sandbox::Level;
 use regatta_core::state::{StateName, TaskState};
@@ -12,11 +13,17 @@ use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_engine::landing::picture::TestNow;
 use regatta_engine::landing::target::Stopped;
+use regatta_ops::look::places::Places;
+use regatta_ops::look::review::{Board, is_judged};
 use regatta_store::TaskBrief;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::crew::Crew;
 use super::spending::Today;
+use crate::render::text::pad;
 
+/// The widest name of a repository that is shown whole.
+const MOST_OF_REPO: usize = 16;
 /// How many events are kept; `regatta events` has them all.
 pub(super) const MOST_EVENTS: usize = 1000;
 
@@ -33,6 +40,10 @@ pub(crate) struct Model {
     /// Oldest first.
     pub(super) events: VecDeque<ShownEvent>,
     pub(super) cars: Vec<Car>,
+    /// The repositories of tasks.
+    pub(super) places: Places,
+    /// What decides the columns by review.
+    pub(super) board: Board,
     /// Why nothing lands until a person decides.
     pub(super) stopped: Option<Stopped>,
     pub(super) tests: Vec<TestNow>,
@@ -58,6 +69,8 @@ pub(super) struct Row {
     pub(super) agent: String,
     pub(super) priority: i32,
     pub(super) state: TaskState,
+    /// The links of its chain judge its finished work, and land it.
+    pub(super) is_judged: bool,
     /// Why it is in its state, or what it waits for.
     pub(super) why: String,
     /// What its agent is doing.
@@ -263,6 +276,7 @@ impl Model {
         }
         let row = Row {
             suspected,
+            is_judged: is_judged(brief.part.as_ref()),
             title: clean(&brief.title),
             agent: clean(&brief.agent),
             priority: brief.priority,
@@ -316,6 +330,31 @@ impl Model {
     /// How many tasks are in these states.
     pub(super) fn count(&self, states: &[StateName]) -> u64 {
         states.iter().filter_map(|state| self.counts.get(state)).sum()
+    }
+
+    /// The column of a task by review; `None` once nothing is left to do about it.
+    pub(super) fn column(&self, row: &Row) -> Option<Column> {
+        self.board.column(&row.id, &row.state, row.is_judged)
+    }
+
+    /// How many tasks are in this column by review. Of those that are not shown, all wait for their turn.
+    pub(super) fn count_in(&self, column: Column) -> u64 {
+        let shown = self.rows.values().filter(|row| self.column(row) == Some(column)).count() as u64;
+        let waiting = self.rows.values().filter(|row| row.group() == Group::Waiting).count() as u64;
+        match column {
+            Column::Working => shown + self.count(&[StateName::Pending]).saturating_sub(waiting),
+            _ => shown,
+        }
+    }
+
+    /// The repository of a task, padded to the longest of these tasks; empty in a project with one repository.
+    pub(super) fn repo<'a>(&self, task: &TaskId, all: impl IntoIterator<Item = &'a TaskId>) -> String {
+        if !self.places.is_several() {
+            return String::new();
+        }
+        let shown = |task: &TaskId| self.places.shown(self.places.repo(task)).to_owned();
+        let width = all.into_iter().map(|task| shown(task).width()).max().unwrap_or(0).min(MOST_OF_REPO);
+        format!("{} ", pad(&shown(task), width))
     }
 
     /// The number of all tasks, shown or not.

@@ -219,6 +219,8 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) view: View,
+    /// The board has the columns of a reviewer.
+    pub(super) by_review: bool,
     pub(super) mode: Mode,
     pub(super) read_only: bool,
     pub(super) selected: Option<TaskId>,
@@ -254,6 +256,7 @@ impl Screen {
     pub(super) fn new(read_only: bool) -> Self {
         Self {
             view: View::Lanes,
+            by_review: false,
             mode: Mode::Browse,
             read_only,
             selected: None,
@@ -335,6 +338,12 @@ impl Screen {
             Action::Pane(by) => self.pane(by, model),
             Action::Show(view) => {
                 (self.view, self.in_transcript, self.scroll) = (view, false, 0);
+            }
+            Action::ByReview => {
+                // From another view, it only shows the board.
+                self.by_review = self.view != View::Board || !self.by_review;
+                (self.view, self.in_transcript, self.scroll) = (View::Board, false, 0);
+                self.keep_on_board(model);
             }
             Action::Detail => return self.open(PageKind::Detail, model),
             Action::Diff => return self.open(PageKind::Diff, model),
@@ -582,6 +591,15 @@ impl Screen {
                 let to = if by > 0 { at + 1 } else { at + n_views - 1 };
                 (self.view, self.in_transcript, self.scroll) = (View::ALL[to % n_views], false, 0);
             }
+        }
+    }
+
+    /// A selection that the board does not show moves to its first task.
+    fn keep_on_board(&mut self, model: &Model) {
+        if !super::view::board::has_selected(self, model)
+            && let Some(task) = super::view::board::first(self, model)
+        {
+            self.selected = Some(task);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Landing by pull requests: the real `gh` and the real git, against a server of our own that merges for real.
 
 mod cleanup;
+mod columns;
 mod limits;
 mod logins;
 mod people;

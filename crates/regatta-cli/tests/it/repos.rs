@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::write;
+use regatta_testkit::shown::shown;
 use regatta_testkit::world::World;
 
 /// A project with more repositories beside it, each with one commit.
@@ -144,6 +146,51 @@ fn a_killed_run_over_two_repositories_is_resumed_where_it_was() {
     assert_eq!(yard.file("api", "use.txt").as_deref(), Some("lib\n"));
     assert_eq!(yard.subjects("shared").len(), 2, "each landed once");
     assert_eq!(yard.subjects("api").len(), 2);
+}
+
+#[test]
+fn lists_and_trains_name_the_repository_of_each_task() {
+    let yard = Yard::new(&["shared"], "repos: [{ name: main-app, path: . }, { name: shared }]\n");
+    let world = &yard.world;
+    // The checkout of `shared` has changes in the way, so its car waits.
+    let plan = world.plan(
+        "- { id: lib, repo: shared, auto_land: true, prompt: \"echo one > README.md\" }\n- { id: own, auto_land: true, prompt: \"echo own > own.txt\" }\n",
+    );
+    write(&yard.dir("shared").join("README.md"), "mine\n");
+    let daemon = world.daemon();
+    world.enqueue(&plan);
+    world.wait_state("own", "landed");
+    until("it waits for the checkout", || {
+        let train = world.regatta(["land", "status", "--json"]).exited(0).json();
+        let car = train["cars"].as_array()?.first()?.clone();
+        (car["repo"] == "shared" && car["waiting"].is_string()).then_some(())
+    });
+    // How much of the reason fits depends on the length of the path in it.
+    let list = world.regatta(["list"]).exited(0).stdout;
+    let begin = |line: &str| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+    insta::assert_snapshot!(list.lines().map(begin).collect::<Vec<_>>().join("\n"), @"
+    TASK REPO STATE TRY
+    ◐ lib shared landing
+    ✓ own main-app landed
+    ");
+    insta::assert_snapshot!(shown(&world.regatta(["land", "status"]).exited(0).stdout), @"
+    train → main (HASH), 0 cars, no gate
+          CAR  REPO    PRIORITY  ACTIVITY
+    1  ⏸  lib  shared  0         waits: the checkout at DIR/shared has uncommitted changes in README.md; commit or stash them
+
+    ✓ own landed on main as HASH TIME ago
+    ");
+    let list = world.regatta(["list", "--json"]).exited(0).json();
+    let repo = |id: &str| list.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap().get("repo");
+    assert_eq!(repo("lib").and_then(|repo| repo.as_str()), Some("shared"));
+    assert_eq!(repo("own"), None);
+    let page = world.regatta(["top", "--once", "--size", "100x20"]).exited(0).stdout;
+    let begins: Vec<String> = page.lines().map(begin).collect();
+    for row in ["▸◐ lib shared sh", "✓ own main-app sh"] {
+        assert!(begins.iter().any(|begin| begin == row), "{page}");
+    }
+    daemon.signal("TERM");
+    daemon.wait();
 }
 
 #[test]

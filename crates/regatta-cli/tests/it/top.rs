@@ -342,7 +342,7 @@ fn read_only_has_no_key_that_changes_anything() {
      g G Home End     first and last line
      ^d ^u PgDn PgUp  half a screen down and up
      Tab ⇧Tab ← →     next and previous pane, or column
-     1–6              lanes, board, train, crew, events, cost
+     1–6 b            lanes, board, train, crew, events, cost; board by review
      Enter            everything about the task: attempts, verdicts, evidence
      l                its whole transcript
      d                what it changed

@@ -4,6 +4,7 @@
 //! that comes from a forge is data of strangers: [`strip`] removes what people cannot see, [`fence`] marks where it
 //! begins and ends. Text that goes to a forge must not act there: [`words`] makes it harmless.
 
+pub mod board;
 pub mod feedback;
 pub mod fence;
 pub mod issue;

@@ -3,6 +3,7 @@
 use regatta_core::forge::record::PullRecord;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
+use regatta_core::repos::RepoName;
 use regatta_core::time::Timestamp;
 use regatta_core::train::Strategy;
 use regatta_engine::landing::picture::TestNow;
@@ -51,6 +52,9 @@ pub struct CarDocument {
     pub priority: i32,
     /// Its pull request, if it has one.
     pub pull: Option<CarPullDocument>,
+    /// The repository it lands in, if it is not the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
     /// `queued`, `intended`, `gated`, `proposing`, `proposed` or `merging`.
     pub step: &'static str,
     /// Candidates under test that contain its work.

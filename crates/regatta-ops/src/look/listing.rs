@@ -11,17 +11,25 @@ use crate::documents::TaskDocument;
 use crate::project::Project;
 use crate::refusal::Refusal;
 
-/// Passes all tasks of a query to `each`, page by page: the first comes while the rest is read.
+/// Passes all tasks of a query to `each`, page by page: the first comes while the rest is read. A list by review has
+/// only those that have a column.
 pub async fn each_page(
     project: &Project,
     store: &dyn Store,
-    query: &TaskQuery,
+    (query, by_review): (&TaskQuery, bool),
     mut each: impl FnMut(&[TaskDocument]),
 ) -> Result<(), Refusal> {
     let mut pages = store.brief_pages(query).await?;
-    let seen = Listed::beside(store, project, query).await?;
+    let mut seen = Listed::beside(store, project, query).await?;
+    if by_review {
+        seen = seen.by_review(store, project).await?;
+    }
     while let Some(page) = pages.recv().await {
-        let documents: Vec<TaskDocument> = page?.into_iter().map(|task| seen.document(task)).collect();
+        let page = page?;
+        seen.read_page(store, &page).await?;
+        let documents = page.into_iter().map(|task| seen.document(task));
+        let documents: Vec<TaskDocument> =
+            documents.filter(|task| !by_review || task.column.is_some()).collect();
         each(&documents);
     }
     Ok(())
@@ -57,20 +65,21 @@ pub struct ListWatch<'a> {
     project: &'a Project,
     store: &'a dyn Store,
     query: &'a TaskQuery,
+    by_review: bool,
     changes: StoreChanges,
     is_first: bool,
     documents: Option<Vec<TaskDocument>>,
 }
 
 impl<'a> ListWatch<'a> {
-    /// Follows the tasks that the query finds.
+    /// Follows the tasks that the query finds, perhaps by review.
     pub async fn new(
         project: &'a Project,
         store: &'a dyn Store,
-        query: &'a TaskQuery,
+        (query, by_review): (&'a TaskQuery, bool),
     ) -> Result<Self, Refusal> {
         let changes = StoreChanges::of(store).await?;
-        Ok(Self { project, store, query, changes, is_first: true, documents: None })
+        Ok(Self { project, store, query, by_review, changes, is_first: true, documents: None })
     }
 
     /// At first the list as it is; then waits until it differs.
@@ -97,6 +106,7 @@ impl<'a> ListWatch<'a> {
     }
 
     async fn load(&self) -> Result<Listed, Refusal> {
-        Ok(Listed::load(self.store, self.project, self.query).await?)
+        let seen = Listed::load(self.store, self.project, self.query).await?;
+        if self.by_review { seen.by_review(self.store, self.project).await } else { Ok(seen) }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use regatta_core::config::AgentKind;
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
 use regatta_core::plain::clean_line;
 use regatta_core::radar::{Kind, Sighting};
@@ -18,6 +19,8 @@ use regatta_engine::suspicions::open_suspicions;
 use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery};
 
 use super::activity::{Activity, glance};
+use super::places::Places;
+use super::review::Board;
 use crate::documents::{MarkDocument, TaskDocument};
 use crate::nodes::held_elsewhere;
 use crate::project::Project;
@@ -73,6 +76,9 @@ pub struct Listed {
     /// Cost of ended attempts in dollars, by task.
     spent: HashMap<String, f64>,
     tests: Vec<TestNow>,
+    /// In a list by review.
+    board: Option<Board>,
+    places: Places,
 }
 
 impl Listed {
@@ -80,7 +86,9 @@ impl Listed {
     pub async fn load(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
         let tasks = store.briefs(query).await?;
         let spent = spent(store, Some(&tasks)).await?;
-        Ok(Self { spent, ..Self::around(store, project, tasks).await? })
+        let mut seen = Self { spent, ..Self::around(store, project, tasks).await? };
+        seen.places.read(store, seen.tasks.iter().map(|task| &task.id)).await?;
+        Ok(seen)
     }
 
     /// The same for a long list, without the tasks: only the facts from beside their records.
@@ -137,7 +145,45 @@ impl Listed {
         let mut held = held_elsewhere(store, alive).await?;
         held.extend(all_held(state_dir, alive));
         let spent = HashMap::new();
-        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
+        Ok(Self {
+            held,
+            tasks,
+            involved,
+            sighting,
+            suspicions,
+            activities,
+            spent,
+            tests,
+            board: None,
+            places: Places::of(project),
+        })
+    }
+
+    /// The same by review: tasks about which nothing is left to do are left out.
+    pub async fn by_review(mut self, store: &dyn Store, project: &Project) -> Result<Self, Refusal> {
+        let board = Board::load(store, &project.trains()).await?;
+        self.tasks.retain(|task| board.column_of(task).is_some());
+        self.board = Some(board);
+        Ok(self)
+    }
+
+    /// Reads what a page of a long list needs.
+    pub(super) async fn read_page(
+        &mut self,
+        store: &dyn Store,
+        page: &[TaskBrief],
+    ) -> Result<(), StoreError> {
+        self.places.read(store, page.iter().map(|task| &task.id)).await
+    }
+
+    /// The repository of a task for display; `None` in a project with one repository.
+    pub fn repo(&self, task: &TaskBrief) -> Option<&str> {
+        self.places.is_several().then(|| self.places.shown(self.places.repo(&task.id)))
+    }
+
+    /// In a list by review: the column of a task.
+    pub fn column(&self, task: &TaskBrief) -> Option<Column> {
+        self.board.as_ref()?.column_of(task)
     }
 
     /// The last scan, if it concerns the task, which it does for few of many.
@@ -159,6 +205,8 @@ impl Listed {
             cost_usd: self.cost(&task),
             doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
             under_test_since: self.under_test_since(&task),
+            column: self.column(&task),
+            repo: self.places.repo(&task.id).cloned(),
             ..TaskDocument::from(task)
         }
     }

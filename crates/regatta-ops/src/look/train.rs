@@ -1,6 +1,7 @@
 //! The current state of the train.
 
 use regatta_core::oid::Oid;
+use regatta_core::repos::RepoName;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::train::{Car, CarStep};
 use regatta_engine::engine::EngineError;
@@ -24,6 +25,8 @@ const RECENT: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub car: Car,
+    /// The repository it lands in, if it is not the project's own.
+    pub repo: Option<RepoName>,
     /// Why it does not land by itself.
     pub waiting: Option<String>,
     /// Its pull request, if it has one.
@@ -36,7 +39,7 @@ pub struct Picture {
     pub target: String,
     /// The tip of that branch.
     pub tip: Option<Oid>,
-    /// The cars, in order.
+    /// The cars, in order; then those of the other repositories, each train in its own order.
     pub cars: Vec<Shown>,
     /// The tests in progress.
     pub tests: Vec<TestNow>,
@@ -82,7 +85,10 @@ pub async fn picture(project: &Project) -> Result<Picture, Refusal> {
     // Before the first run there is no store and no train.
     if project.has_store() {
         let store = project.store().await?;
-        cars = shown(project, store.as_ref(), &target).await?;
+        cars = shown(project, store.as_ref(), (None, &target)).await?;
+        for train in project.trains().iter().filter(|train| train.repo.is_some()) {
+            cars.extend(shown(project, store.as_ref(), (train.repo.as_ref(), &train.name)).await?);
+        }
         let sessions = store.sessions().await?;
         let alive = |session: &str| {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
@@ -120,8 +126,12 @@ pub async fn train(project: &Project) -> Result<TrainDocument, Refusal> {
     })
 }
 
-async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec<Shown>, Refusal> {
-    let cars = store.cars(target).await?;
+async fn shown(
+    project: &Project,
+    store: &dyn Store,
+    (repo, train): (Option<&RepoName>, &str),
+) -> Result<Vec<Shown>, Refusal> {
+    let cars = store.cars(train).await?;
     let cars = in_order(store, &project.repo.state_dir, cars, &mut Deps::default()).await?;
     let has_pulls = cars.iter().any(|car| car.request.via.is_pr());
     let pulls = if has_pulls { records(store).await? } else { Vec::new() };
@@ -134,7 +144,7 @@ async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec
         };
         let record = pulls.iter().find(|record| record.task == car.task && record.end.is_none());
         let pull = record.and_then(CarPullDocument::of);
-        shown.push(Shown { car, waiting, pull });
+        shown.push(Shown { car, repo: repo.cloned(), waiting, pull });
     }
     Ok(shown)
 }
@@ -145,7 +155,7 @@ pub fn tests_of<'a>(car: &Car, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
 }
 
 fn car(shown: &Shown, tests: &[TestNow]) -> CarDocument {
-    let Shown { car, waiting, pull } = shown;
+    let Shown { car, repo, waiting, pull } = shown;
     let (step, candidate) = match &car.step {
         CarStep::Queued => ("queued", None),
         CarStep::Intended { .. } => ("intended", None),
@@ -162,6 +172,7 @@ fn car(shown: &Shown, tests: &[TestNow]) -> CarDocument {
         id: car.task.clone(),
         priority: car.priority,
         pull: pull.clone(),
+        repo: repo.clone(),
         step,
         under_test: tests_of(car, tests).iter().map(|test| test.candidate.clone()).collect(),
         waiting: waiting.clone(),

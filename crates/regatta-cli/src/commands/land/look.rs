@@ -11,6 +11,7 @@ use regatta_core::train::{Car, CarStep};
 use regatta_engine::clock;
 use regatta_engine::landing::picture::TestNow;
 use regatta_ops::documents::{HistoryDocument, by_name};
+use regatta_ops::look::places::Places;
 use regatta_ops::look::train::{Picture, Shown, picture, tests_of, train};
 
 use crate::cli::Global;
@@ -70,7 +71,8 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
     );
     let at = tip.as_ref().map_or("no such branch", Oid::short);
-    let length = counted(cars.len(), "car");
+    let own = cars.iter().filter(|shown| shown.repo.is_none()).count();
+    let length = counted(own, "car");
     ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
     if let Some(stopped) = &stopped {
         let since = format!("stopped {}: {}", ago(stopped.at, now), clean_line(&stopped.why));
@@ -79,10 +81,23 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if let Some(behind) = &behind {
         ui.line(ui.paint(Style::Wait, &clean_line(&behind.why)));
     }
-    let rows: Vec<Vec<String>> =
-        cars.iter().enumerate().map(|(n, shown)| row(n, shown, &tests, now)).collect();
+    let places = Places::of(&project);
+    let mut headings = vec!["", "", "CAR", "PRIORITY", "ACTIVITY"];
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (n, shown) in cars.iter().enumerate() {
+        // Every repository has a train of its own.
+        let before = cars[..n].iter().filter(|other| other.repo == shown.repo).count();
+        let mut row = row(before, shown, &tests, now);
+        if places.is_several() {
+            row.insert(3, places.shown(shown.repo.as_ref()).to_owned());
+        }
+        rows.push(row);
+    }
+    if places.is_several() {
+        headings.insert(3, "REPO");
+    }
     if !rows.is_empty() {
-        ui.out(&table(&["", "", "CAR", "PRIORITY", "ACTIVITY"], &rows));
+        ui.out(&table(&headings, &rows));
     }
     if !tests.is_empty() {
         let rows: Vec<Vec<String>> = tests.iter().map(|test| test_row(test, &target, now)).collect();

@@ -27,8 +27,8 @@ struct Column {
 }
 
 impl Column {
-    fn new(heading: &'static str, tasks: &[TaskBrief], cell: impl Fn(&TaskBrief) -> String) -> Self {
-        Self { heading, cells: tasks.iter().map(cell).collect() }
+    fn new(heading: &'static str, tasks: &[&TaskBrief], cell: impl Fn(&TaskBrief) -> String) -> Self {
+        Self { heading, cells: tasks.iter().map(|task| cell(task)).collect() }
     }
 
     fn width(&self) -> usize {
@@ -44,7 +44,17 @@ impl Column {
 
 /// Draws the table, with at most `lines` tasks if given; a last line says how many more there are.
 pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>) -> String {
-    let all = &seen.tasks;
+    draw_tasks(seen, &seen.tasks.iter().collect::<Vec<_>>(), ui, now, lines)
+}
+
+/// The same with some of the tasks only.
+pub(super) fn draw_tasks(
+    seen: &Listed,
+    all: &[&TaskBrief],
+    ui: &Ui,
+    now: Timestamp,
+    lines: Option<usize>,
+) -> String {
     if all.is_empty() {
         return String::new();
     }
@@ -56,6 +66,9 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
         Column::new("STATE", tasks, |task| task.state.name().to_owned()),
         Column::new("TRY", tasks, |task| task.attempts.to_string()),
     ];
+    if tasks.iter().any(|task| seen.repo(task).is_some()) {
+        shown.insert(1, Column::new("REPO", tasks, |task| seen.repo(task).unwrap_or_default().to_owned()));
+    }
     if columns.is_none_or(|columns| columns >= WIDE) {
         shown.push(Column::new("AGENT", tasks, |task| task.agent.clone()));
     }

@@ -1,8 +1,9 @@
-//! The board: a column for each stage of a task's life, and below them one line about the selected task.
+//! The board: a column for each stage of a task's life, or by review for who acts next on it; and below them one line about the selected task.
 
 use ratatui::layout::Rect;
+use regatta_core::forge::pull::Column;
 use regatta_core::id::TaskId;
-use regatta_core::state::{StateName, TaskState};
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
@@ -25,16 +26,47 @@ const COLUMNS: [(&str, &[StateName]); 5] = [
 /// From this width on, a column shows times.
 const TIMED: u16 = 30;
 
-fn column(state: &TaskState) -> usize {
-    COLUMNS.iter().position(|(_, states)| states.contains(&state.kind())).unwrap_or(0)
+fn n_columns(screen: &Screen) -> usize {
+    if screen.by_review { Column::ALL.len() } else { COLUMNS.len() }
+}
+
+/// The column of a task; by review, tasks that are over have none.
+fn column(screen: &Screen, model: &Model, found: &Row) -> Option<usize> {
+    if screen.by_review {
+        let column = model.column(found)?;
+        return Column::ALL.iter().position(|one| *one == column);
+    }
+    COLUMNS.iter().position(|(_, states)| states.contains(&found.state.kind()))
+}
+
+/// The name of a column, and how many tasks are in it.
+fn title(screen: &Screen, model: &Model, n: usize) -> String {
+    if screen.by_review {
+        let column = Column::ALL[n];
+        return format!(" {} {}", column.title().to_lowercase(), model.count_in(column));
+    }
+    let (name, states) = COLUMNS[n];
+    format!(" {name} {}", model.count(states))
 }
 
 fn tasks_of<'a>(screen: &'a Screen, model: &'a Model, n: usize) -> impl Iterator<Item = &'a Row> {
-    screen.list.iter().filter_map(|task| model.rows.get(task)).filter(move |found| column(&found.state) == n)
+    let rows = screen.list.iter().filter_map(|task| model.rows.get(task));
+    rows.filter(move |found| column(screen, model, found) == Some(n))
 }
 
 fn here(screen: &Screen, model: &Model) -> Option<usize> {
-    screen.selected.as_ref().and_then(|task| model.rows.get(task)).map(|found| column(&found.state))
+    let found = screen.selected.as_ref().and_then(|task| model.rows.get(task))?;
+    column(screen, model, found)
+}
+
+/// The first task on the board.
+pub(in crate::top) fn first(screen: &Screen, model: &Model) -> Option<TaskId> {
+    (0..n_columns(screen)).find_map(|n| tasks_of(screen, model, n).next()).map(|found| found.id.clone())
+}
+
+/// Whether the selected task is on the board.
+pub(in crate::top) fn has_selected(screen: &Screen, model: &Model) -> bool {
+    here(screen, model).is_some()
 }
 
 /// The tasks in the column of the selected one.
@@ -47,7 +79,7 @@ pub(in crate::top) fn column_of(screen: &Screen, model: &Model) -> Vec<TaskId> {
 pub(in crate::top) fn beside(screen: &Screen, model: &Model, by: i32) -> Option<TaskId> {
     let from = here(screen, model).unwrap_or(0);
     let depth = column_of(screen, model).iter().position(|task| Some(task) == screen.selected.as_ref());
-    let n_columns = COLUMNS.len();
+    let n_columns = n_columns(screen);
     let mut n = from;
     for _ in 1..n_columns {
         n = if by > 0 { (n + 1) % n_columns } else { (n + n_columns - 1) % n_columns };
@@ -60,14 +92,14 @@ pub(in crate::top) fn beside(screen: &Screen, model: &Model, by: i32) -> Option<
 }
 
 pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, now: Timestamp) {
-    let width = area.width / u16::try_from(COLUMNS.len()).unwrap_or(1);
+    let n_columns = n_columns(screen);
+    let width = area.width / u16::try_from(n_columns).unwrap_or(1);
     let (area, foot) = (Rect { height: area.height.saturating_sub(1), ..area }, area);
     screen.height = usize::from(area.height.saturating_sub(1));
-    for (n, (name, states)) in COLUMNS.iter().enumerate() {
+    for n in 0..n_columns {
         let x = area.x + width * u16::try_from(n).unwrap_or(0);
         let at = Rect { x, width: width.saturating_sub(1), ..area };
-        let title = format!(" {name} {}", model.count(states));
-        pen.text(at, &[(Style::Strong, &title)]);
+        pen.text(at, &[(Style::Strong, &title(screen, model, n))]);
         let below = Rect { y: at.y + 1, height: at.height.saturating_sub(1), ..at };
         let tasks: Vec<&Row> = tasks_of(screen, model, n).collect();
         let place = tasks.iter().position(|found| Some(&found.id) == screen.selected.as_ref());

@@ -63,7 +63,8 @@ fn draw_list(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, 
         let Some(found) = model.rows.get(task) else { continue };
         let at = row(area, n);
         let chosen = Some(screen.top + n) == place;
-        line(pen, at, (found, model), (name, chosen), now);
+        let repo = model.repo(task, shown.iter().take(height));
+        line(pen, at, (found, model), (name, &repo, chosen), now);
         if chosen {
             pen.choose(at);
         }
@@ -78,7 +79,7 @@ fn line(
     pen: &mut Pen<'_>,
     area: Rect,
     (found, model): (&Row, &Model),
-    (name, chosen): (usize, bool),
+    (name, repo, chosen): (usize, &str, bool),
     now: Timestamp,
 ) {
     let cursor = if chosen { "▸" } else { " " };
@@ -88,7 +89,7 @@ fn line(
     let usd = found.usd();
     let cost = if usd > 0.0 { format!("${usd:.2}") } else { String::new() };
     let left = format!(
-        "{cursor}{glyph} {} {agent}{} {} ",
+        "{cursor}{glyph} {} {repo}{agent}{} {} ",
         pad(found.id.as_str(), name),
         pad(found.state.name(), 9),
         pad(&attempt, 3)

@@ -16,6 +16,7 @@ use regatta_core::suspicion::Sign;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, CarStep, HeldBy, Intent, LandRequest, Strategy};
 use regatta_engine::landing::picture::TestNow;
+use regatta_ops::look::review::Board;
 use regatta_store::{MessageKind, Spending, TaskBrief};
 
 use super::draw;
@@ -317,6 +318,43 @@ fn every_view_at_200_by_60() {
         screen.view = view;
         insta::assert_snapshot!(format!("{}_200x60", view.name()), picture(&model, &mut screen, (200, 60)));
     }
+}
+
+#[test]
+fn the_board_by_review_says_who_acts_next() {
+    let mut model = model();
+    let proposed = |name: &str, held_by: HeldBy, why: &str| {
+        let head = Oid::parse("0123456789abcdef0123456789abcdef01234567").unwrap();
+        let waiting = Some(why.to_owned());
+        brief(name, "A pull request", TaskState::Landing { attempt: 1, head, waiting, held_by }, 200)
+    };
+    model.put(proposed("in-checks", HeldBy::Forge, "#11 checks 1/3"), clean_line);
+    model.put(proposed("in-review", HeldBy::Review, "#12 review wanted: ann"), clean_line);
+    model.put(proposed("is-ready", HeldBy::Ready, "#13 ready to merge"), clean_line);
+    let mut cars = model.cars.clone();
+    for name in ["in-checks", "in-review", "is-ready"] {
+        let head = cars[0].request.head.clone();
+        cars.push(Car { task: id(name), step: CarStep::Proposed { head }, ..cars[0].clone() });
+    }
+    model.board = Board::of(cars, []);
+    let mut screen = screen(&model);
+    screen.act(Action::ByReview, &model);
+    insta::assert_snapshot!("by_review_80x24", picture(&model, &mut screen, (80, 24)));
+    // Its columns are gone through like those of the other board.
+    screen.act(Action::Pane(-1), &model);
+    assert_eq!(screen.selected, Some(id("is-ready")));
+    screen.act(Action::Pane(1), &model);
+    screen.act(Action::Pane(-1), &model);
+    screen.act(Action::Pane(-1), &model);
+    assert_eq!(screen.selected, Some(id("in-checks")));
+    screen.act(Action::Move(1), &model);
+    assert_eq!(screen.selected, Some(id("in-review")));
+    screen.act(Action::ByReview, &model);
+    assert!(!screen.by_review && screen.view == View::Board);
+    // What is over is on this board only.
+    screen.selected = Some(id("landed-1"));
+    screen.act(Action::ByReview, &model);
+    assert_eq!(screen.selected, Some(id("fix-login")));
 }
 
 #[test]

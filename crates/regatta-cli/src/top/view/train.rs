@@ -42,7 +42,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
         let (glyph, doing) = what_it_does(car, waiting, &model.tests, now);
         let chosen = screen.selected.as_ref() == Some(&car.task);
         let cursor = if chosen { "▸" } else { " " };
-        let left = format!("{cursor}{:>2} {glyph} {} ", place + 1, pad(car.task.as_str(), name));
+        let repo = model.repo(&car.task, model.cars.iter().map(|car| &car.task));
+        let left = format!("{cursor}{:>2} {glyph} {} {repo}", place + 1, pad(car.task.as_str(), name));
         let style = if waiting.is_some() { Style::Wait } else { Style::Busy };
         line(pen, &[(style, &left), (Style::Dim, &doing)], chosen);
     }

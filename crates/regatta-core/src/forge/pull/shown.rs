@@ -24,6 +24,9 @@ pub enum Column {
 }
 
 impl Column {
+    /// All columns, in the order of a board.
+    pub const ALL: [Column; 4] = [Column::Working, Column::NeedsYou, Column::InReview, Column::ReadyToMerge];
+
     /// Its heading.
     pub fn title(self) -> &'static str {
         match self {
