@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
-use regatta_core::oid::Oid;
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, counted};
 use regatta_store::StoreError;
@@ -94,27 +93,11 @@ pub(crate) async fn how_to_retire(
     }
 }
 
-/// How to remove the lane of a task that landed some time ago: what a person committed in it since has not landed.
+/// See [`Lanes::landed_mode`](crate::lanes::Lanes::landed_mode).
 pub(crate) async fn landed_mode(ctx: &Arc<Context>, task: &TaskId) -> Result<RetireMode, EngineError> {
-    let id = task.clone();
-    let head = ctx
-        .blocking(move |ctx| Ok(ctx.repository.lanes.find(&id)?.and_then(|lane| lane.head().ok())))
-        .await?;
-    let Some(head) = head else { return Ok(RetireMode::Landed) };
     let attempts = until_answered(|| ctx.services.store.attempts(task)).await?;
-    let known = |oid: &Option<Oid>| oid.as_ref() == Some(&head);
-    if attempts.iter().any(|made| known(&made.head) || known(&made.base)) {
-        return Ok(RetireMode::Landed);
-    }
-    let is_in_target = ctx.blocking(move |ctx| {
-        let target = ctx.repository.repo.read_ref(&format!("refs/heads/{}", ctx.repository.target))?;
-        let work = &ctx.repository.work;
-        Ok(match target {
-            Some(target) => work.exists(&head)? && work.is_ancestor(&head, &target)?,
-            None => false,
-        })
-    });
-    Ok(if is_in_target.await? { RetireMode::Landed } else { RetireMode::IfClean })
+    let task = task.clone();
+    Ok(ctx.blocking(move |ctx| ctx.repository.lanes.landed_mode(&task, &attempts)).await?)
 }
 
 /// Lanes of tasks that are settled or wait for a user, the least recently used first.

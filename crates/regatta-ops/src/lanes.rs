@@ -108,11 +108,11 @@ async fn one(
     let id = &info.task;
     let alone = alone(lanes, id).await?;
     let task = match store {
-        Some(store) => record(store, id).await?,
+        Some(store) => record(store, id).await?.map(|task| (task, store)),
         None => None,
     };
     let stays = |why: String| SweptLaneDocument { goes: false, task: id.clone(), why };
-    let Some(task) = task else {
+    let Some((task, store)) = task else {
         return Ok(stays(format!("the store has no such task; `regatta lane retire {id}` removes it")));
     };
     if let Some(why) = keeps(&task) {
@@ -127,12 +127,12 @@ async fn one(
         if lanes.find(id)?.is_some_and(|lane| lanes.in_use(&lane)) {
             return Ok(stays("a process is running in it".to_owned()));
         }
-        return Ok(match lanes.would_stay(id, mode(Some(&task)))? {
+        return Ok(match lanes.would_stay(id, mode(store, lanes, &task).await?)? {
             Some(why) => stays(why.to_string()),
             None => goes(format!("{state}, and nothing in it would be lost")),
         });
     }
-    Ok(match retire(lanes, id, mode(Some(&task)), &alone).await {
+    Ok(match retire(lanes, id, mode(store, lanes, &task).await?, &alone).await {
         Ok(Retired::Removed { .. } | Retired::NoLane) => goes(format!("{state}, and nothing in it was lost")),
         Ok(Retired::Kept(why)) => stays(why.to_string()),
         // A lane that cannot be removed does not keep the others.

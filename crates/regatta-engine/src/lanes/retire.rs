@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
@@ -111,6 +112,18 @@ impl Lanes {
             Some(record) if record.ready => self.obstacle(&self.lane(task, &record), mode),
             _ => Ok(None),
         }
+    }
+
+    /// How to remove the lane of a task that landed some time ago, given its attempts: what was committed in the lane
+    /// since then has not landed.
+    pub fn landed_mode(&self, task: &TaskId, attempts: &[Attempt]) -> Result<RetireMode, GitError> {
+        let Some(head) = self.find(task)?.and_then(|lane| lane.head().ok()) else {
+            return Ok(RetireMode::Landed);
+        };
+        let mut known = attempts.iter().flat_map(|made| [&made.head, &made.base]).flatten();
+        let has_landed =
+            known.any(|commit| *commit == head) || (self.work.exists(&head)? && self.is_held(&head)?);
+        Ok(if has_landed { RetireMode::Landed } else { RetireMode::IfClean })
     }
 
     fn obstacle(&self, lane: &Lane, mode: RetireMode) -> Result<Option<KeptBecause>, GitError> {

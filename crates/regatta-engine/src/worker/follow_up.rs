@@ -35,14 +35,19 @@ impl Worker {
         &history[first..]
     }
 
-    /// Removes a lane with landed work before a new one is made in its place. Uncommitted changes in it are saved
-    /// first.
+    /// Removes a lane with landed work before a new one is made in its place. What else is in it is saved first:
+    /// uncommitted changes, and what was committed since the landing.
     pub(super) async fn clear_landed_lane(&self) -> Result<(), WorkerError> {
         let (task, at) = (self.claim.task.clone(), clock::now());
+        let attempts = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
         let retired = self
-            .blocking(move |ctx| match ctx.repository.lanes.would_stay(&task, RetireMode::Landed)? {
-                None => ctx.repository.lanes.retire(&task, RetireMode::Landed, at),
-                Some(_) => ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at),
+            .blocking(move |ctx| {
+                let lanes = &ctx.repository.lanes;
+                let mode = lanes.landed_mode(&task, &attempts)?;
+                match lanes.would_stay(&task, mode)? {
+                    None => lanes.retire(&task, mode, at),
+                    Some(_) => lanes.retire(&task, RetireMode::SalvageFirst, at),
+                }
             })
             .await?;
         if let crate::lanes::Retired::Removed { salvaged: Some(kept) } = retired {

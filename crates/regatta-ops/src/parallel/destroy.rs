@@ -140,7 +140,8 @@ async fn remove_lane(found: &FoundTask<'_>, force: bool) -> Result<(bool, Vec<St
             Refusal::refused(format!("{id} is {why}")).hinted("another process started it; try again")
         );
     }
-    let mut retired = retire(&lanes, id, mode(Some(&task)), &alone).await?;
+    let mode = mode(found.store.as_ref(), &lanes, &task).await?;
+    let mut retired = retire(&lanes, id, mode, &alone).await?;
     // Commits are always saved; uncommitted files only with --force.
     if let Retired::Kept(why) = &retired
         && (force || *why == KeptBecause::Unreferenced)

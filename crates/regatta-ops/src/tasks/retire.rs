@@ -30,7 +30,7 @@ pub async fn retire_lane(
     let project = &project.in_repo(spec.and_then(|spec| spec.repo).as_ref())?;
     let Some(lanes) = project.lanes()? else { return Err(no_lane(id)) };
     let alone = alone(&lanes, id).await?;
-    let task = match store {
+    let task = match &store {
         Some(store) => record(store.as_ref(), id).await?,
         None => None,
     };
@@ -43,7 +43,10 @@ pub async fn retire_lane(
             _ => format!("`regatta wait {id}` waits until it ends, `regatta cancel {id}` cancels it"),
         }));
     }
-    let mode = mode(task.as_ref());
+    let mode = match (store, &task) {
+        (Some(store), Some(task)) => mode(store.as_ref(), &lanes, task).await?,
+        _ => RetireMode::IfClean,
+    };
     let mut retired = retire(&lanes, id, mode, &alone).await?;
     if let (Retired::Kept(_), true) = (&retired, force_salvage) {
         retired = retire(&lanes, id, RetireMode::SalvageFirst, &alone).await?;
@@ -118,12 +121,13 @@ pub fn in_the_way(task: &TaskRecord) -> Option<String> {
     }
 }
 
-/// Landed work may have other commits on the target than in the lane.
-pub fn mode(task: Option<&TaskRecord>) -> RetireMode {
-    match task.map(|task| &task.state) {
-        Some(TaskState::Landed { .. }) => RetireMode::Landed,
-        _ => RetireMode::IfClean,
+/// Landed work may have other commits on the target than in the lane. See [`Lanes::landed_mode`].
+pub async fn mode(store: &dyn Store, lanes: &Lanes, task: &TaskRecord) -> Result<RetireMode, Refusal> {
+    if !matches!(task.state, TaskState::Landed { .. }) {
+        return Ok(RetireMode::IfClean);
     }
+    let attempts = store.attempts(&task.spec.id).await?;
+    Ok(lanes.landed_mode(&task.spec.id, &attempts)?)
 }
 
 /// See [`Lanes::alone`].

@@ -95,4 +95,16 @@ fn commits_in_a_lane_past_the_merge_stay_and_so_does_everything_of_open_pull_req
     world.wait_state("d", "done");
     scene.ends(daemon);
     assert!(lane.join("notes.txt").is_file());
+    // Nor do the commands that remove lanes.
+    world.regatta(["lane", "sweep"]).exited(0);
+    insta::assert_snapshot!(world.regatta(["lane", "retire", "a"]).shown(), @"
+    --- stderr
+    error: the lane of a stays: commits that no branch holds
+    hint: `regatta diff a` shows its work; `regatta lane retire --force-salvage a` saves it and removes the lane
+    --- exit 6
+    ");
+    assert!(lane.join("notes.txt").is_file());
+    world.regatta(["lane", "retire", "--force-salvage", "a"]).exited(0);
+    let saved = world.git(["for-each-ref", "--format=%(refname)", "refs/regatta/salvage/a"]);
+    assert_eq!(world.git(["show", &format!("{saved}:notes.txt")]), "mine");
 }
