@@ -41,16 +41,7 @@ pub fn config_markdown() -> String {
     let mut text = String::from("## Keys\n\n");
     table(&mut text, CONFIG_KEYS.iter());
     for key in CONFIG_KEYS {
-        let (heading, keys): (String, Vec<&Key>) = match key.kind {
-            Kind::Section(_) | Kind::Defaults(_) => {
-                (format!("`{}`", key.name), key.children().unwrap_or_default())
-            }
-            Kind::Named(keys) => (format!("`{}.NAME`", key.name), keys.iter().collect()),
-            Kind::Rows(keys) => (format!("`{}[]`", key.name), keys.iter().collect()),
-            _ => continue,
-        };
-        let _ = writeln!(text, "\n## {heading}\n\n{}\n", key.doc);
-        table(&mut text, keys.into_iter());
+        section(&mut text, key.name, key);
     }
     text.push_str("\n## Environment\n\n| variable | overrides |\n|---|---|\n");
     for (variable, path) in variables_of_settings() {
@@ -67,6 +58,24 @@ pub fn config_markdown() -> String {
         let _ = writeln!(text, "| `{}` | {meaning} |", row.name);
     }
     text
+}
+
+/// The keys of one section, and of the sections in it. Rows and named entries repeat sections that are described on
+/// their own.
+fn section(text: &mut String, path: &str, key: &Key) {
+    let (heading, keys): (String, Vec<&Key>) = match key.kind {
+        Kind::Section(_) | Kind::Defaults(_) => (format!("`{path}`"), key.children().unwrap_or_default()),
+        Kind::Named(keys) => (format!("`{path}.NAME`"), keys.iter().collect()),
+        Kind::Rows(keys) => (format!("`{path}[]`"), keys.iter().collect()),
+        _ => return,
+    };
+    let _ = writeln!(text, "\n## {heading}\n\n{}\n", key.doc);
+    table(text, keys.iter().copied());
+    if matches!(key.kind, Kind::Section(_)) {
+        for inner in keys.into_iter().filter(|inner| matches!(inner.kind, Kind::Section(_))) {
+            section(text, &format!("{path}.{}", inner.name), inner);
+        }
+    }
 }
 
 /// The keys of `node.yaml`.
