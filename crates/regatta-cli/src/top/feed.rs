@@ -240,7 +240,7 @@ impl Feed {
             let cars = in_order(self.store.as_ref(), &self.state_dir, cars, &mut self.deps).await?;
             self.model.cars.extend(cars);
         }
-        self.model.board = Board::load(self.store.as_ref(), &self.trains).await?;
+        self.model.board = Board::around(self.store.as_ref(), self.model.cars.clone()).await?;
         self.model.stopped = target::stopped(&self.state_dir, &self.model.target);
         self.model.cooling = self.cooling().await?;
         self.sessions_at = Some(Instant::now());

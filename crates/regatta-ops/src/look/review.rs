@@ -63,6 +63,11 @@ impl Board {
         for train in trains {
             cars.extend(store.cars(&train.name).await?);
         }
+        Self::around(store, cars).await
+    }
+
+    /// The board of these cars; reads their pull requests, if there are any.
+    pub async fn around(store: &dyn Store, cars: Vec<Car>) -> Result<Self, Refusal> {
         let is_proposed = |car: &Car| matches!(car.step, CarStep::Proposed { .. });
         let pulls = if cars.iter().any(is_proposed) { records(store).await? } else { Vec::new() };
         Ok(Self::of(cars, pulls))

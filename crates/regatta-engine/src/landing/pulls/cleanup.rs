@@ -116,8 +116,12 @@ pub async fn clean_up(ctx: &Arc<Context>, dry_run: bool) -> Result<CleanedUp, En
             .filter(|record| record.train == train && matches!(record.end, Some(PullEnd::Merged { .. })))
             .map(|record| (record.task.clone(), record.clone()))
             .collect();
+        let name = format!("refs/heads/{}", yard.repository.target);
+        let target = yard.blocking(move |ctx| ctx.repository.repo.read_ref(&name)).await?;
         for (task, left) in everything_left(&yard, &merged, &mut cleaned.unseen).await? {
-            let Some(landed) = landed(&yard, &task, merged.get(&task)).await? else { continue };
+            let Some(landed) = landed(&yard, &task, merged.get(&task), target.clone()).await? else {
+                continue;
+            };
             cleaned.found.extend(one(&yard, &task, left, landed, dry_run).await?);
         }
     }
@@ -178,6 +182,7 @@ async fn landed(
     ctx: &Arc<Context>,
     task: &TaskId,
     record: Option<&PullRecord>,
+    target: Option<Oid>,
 ) -> Result<Option<Landed>, EngineError> {
     let state = match until_answered(|| ctx.services.store.task(task)).await {
         Ok(task) => task.state,
@@ -200,8 +205,6 @@ async fn landed(
         TaskState::Landed { .. } => None,
         state => Some(format!("its task is {}", state.name())),
     };
-    let name = format!("refs/heads/{}", ctx.repository.target);
-    let target = ctx.blocking(move |ctx| ctx.repository.repo.read_ref(&name)).await?;
     let number = record.and_then(|record| record.pull.as_ref()).map(|pull| pull.number.0);
     Ok(Some(Landed { head, target, number, busy }))
 }

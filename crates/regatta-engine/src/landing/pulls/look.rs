@@ -1,5 +1,6 @@
 //! Looks at open pull requests: all of them with one request, and closely at those with news.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use regatta_core::forge::feedback::{self, Due};
@@ -13,7 +14,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, CarStep, HeldBy, LandRequest};
-use regatta_store::{Operation, RequestId, StoreError};
+use regatta_store::{Operation, RequestId, StoreError, TaskQuery};
 
 use super::desk::Desk;
 use super::{Ended, Pulls, Trouble, feed};
@@ -146,13 +147,7 @@ impl Pulls {
 
     /// The pull requests that people may still act on.
     pub(super) async fn worth_a_look(&self) -> Result<Vec<PullRecord>, StoreError> {
-        let mut worth = Vec::new();
-        for record in self.records.all() {
-            if is_worth_a_look(&self.train.ctx, record).await? {
-                worth.push(record.clone());
-            }
-        }
-        Ok(worth)
+        worth_a_look(&self.train.ctx, self.records.all()).await
     }
 
     fn has_news(&self, record: &PullRecord, glance: &Glance, now: Timestamp) -> bool {
@@ -390,23 +385,30 @@ impl Pulls {
     }
 }
 
-/// Whether people may still act on a pull request: it is open and its task was not given up, or it was closed and its
-/// task waits for it to be opened again.
-pub(super) async fn is_worth_a_look(ctx: &Context, record: &PullRecord) -> Result<bool, StoreError> {
-    if record.pull.is_none() {
-        return Ok(false);
+/// Those that people may still act on: open ones whose task was not given up, and closed ones whose task waits for them
+/// to be opened again. One call of the store, and none for those that are merged.
+pub(super) async fn worth_a_look<'a>(
+    ctx: &Context,
+    records: impl Iterator<Item = &'a PullRecord>,
+) -> Result<Vec<PullRecord>, StoreError> {
+    let is_over = |record: &PullRecord| matches!(record.end, Some(PullEnd::Merged { .. }));
+    let mut worth: Vec<PullRecord> =
+        records.filter(|record| record.pull.is_some() && !is_over(record)).cloned().collect();
+    if worth.is_empty() {
+        return Ok(worth);
     }
-    let task = match until_answered(|| ctx.services.store.task(&record.task)).await {
-        Err(StoreError::NotFound(_)) => return Ok(false),
-        task => task?,
-    };
-    Ok(match &record.end {
-        None => !matches!(task.state, TaskState::Cancelled { .. }),
-        Some(PullEnd::Closed) => {
-            matches!(task.state, TaskState::Blocked { reason: BlockReason::Declined, .. })
+    let ids = worth.iter().map(|record| record.task.clone()).collect();
+    let query = TaskQuery { ids: Some(ids), ..TaskQuery::default() };
+    let found = until_answered(|| ctx.services.store.briefs(&query)).await?;
+    let states: HashMap<TaskId, TaskState> = found.into_iter().map(|task| (task.id, task.state)).collect();
+    worth.retain(|record| match (states.get(&record.task), &record.end) {
+        (Some(state), None) => !matches!(state, TaskState::Cancelled { .. }),
+        (Some(state), Some(_)) => {
+            matches!(state, TaskState::Blocked { reason: BlockReason::Declined, .. })
         }
-        Some(PullEnd::Merged { .. }) => false,
-    })
+        (None, _) => false,
+    });
+    Ok(worth)
 }
 
 /// What people see.

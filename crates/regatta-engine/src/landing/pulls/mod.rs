@@ -204,13 +204,9 @@ pub(crate) fn too_many(open: usize, most: u32) -> Option<String> {
 
 /// Whether a pull request is worth a look whose task has no car: a person may merge it, close it or open it again.
 pub(crate) async fn has_open(ctx: &Context) -> Result<bool, StoreError> {
-    let records = all_records(ctx).await?.into_iter();
-    for record in records.filter(|record| record.train == ctx.repository.train()) {
-        if look::is_worth_a_look(ctx, &record).await? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let records = all_records(ctx).await?;
+    let own = records.iter().filter(|record| record.train == ctx.repository.train());
+    Ok(!look::worth_a_look(ctx, own).await?.is_empty())
 }
 
 /// The commit of a task's open pull request.
