@@ -266,14 +266,25 @@ impl Notification {
         if let Some(task) = &self.task {
             text.push_str(&format!("{task} "));
         }
-        text.push_str(match self.kind {
+        text.push_str(&self.what());
+        if let Some(title) = self.title.as_deref().filter(|title| !title.is_empty()) {
+            text.push_str(&format!(" ({title})"));
+        }
+        plain::spaced(&text)
+    }
+
+    /// What happened, without the names of the project and the task.
+    pub fn what(&self) -> String {
+        let mut text = match self.kind {
             NotifyKind::NeedsInput => "needs input",
             NotifyKind::ConflictAhead => "would conflict",
+            NotifyKind::ReviewWanted => "review wanted",
             NotifyKind::Unserved => "cannot start",
             NotifyKind::NodeJoined => "node joined",
             NotifyKind::NodeLost => "node lost",
             kind => kind.as_str(),
-        });
+        }
+        .to_owned();
         if let Some(target) = &self.target {
             text.push_str(&format!(" on {target}"));
         }
@@ -289,9 +300,6 @@ impl Notification {
             text.push_str(&format!(" {reason}"));
         } else if !reason.is_empty() {
             text.push_str(&format!(": {reason}"));
-        }
-        if let Some(title) = self.title.as_deref().filter(|title| !title.is_empty()) {
-            text.push_str(&format!(" ({title})"));
         }
         plain::spaced(&text)
     }

@@ -18,6 +18,7 @@ pub const PULLS: &[&str] = &[
     "merged-there",
     "merge-fetched",
     "branch-deleted",
+    "commented",
 ];
 
 /// All places, so that a harness can try each.

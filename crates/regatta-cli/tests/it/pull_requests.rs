@@ -2,6 +2,7 @@
 
 mod cleanup;
 mod columns;
+mod comment;
 mod limits;
 mod logins;
 mod people;
@@ -27,12 +28,18 @@ struct Scene {
 impl Scene {
     /// `land` are further settings below `land`.
     fn new(land: &str) -> Self {
+        Self::with(land, "")
+    }
+
+    /// The same, with further sections.
+    fn with(land: &str, sections: &str) -> Self {
         let forge = Forge::start();
         let mut world = World::new(REGATTA);
         world.env("REGATTA_TEST_LOOK_MS", "400");
         world.config(&format!(
             "version: 1\nland: {{ via: pr, auto: true, {land} }}\nagents:\n  sh: {{ kind: command, argv: [sh] }}\n  reader: {{ \
-             kind: command, follow_ups: true, argv: [sh, -c, 'cat >prompt-$REGATTA_ATTEMPT.txt'] }}\n"
+             kind: command, follow_ups: true, argv: [sh, -c, 'cat >prompt-$REGATTA_ATTEMPT.txt'] }}\n\
+             {sections}"
         ));
         forge.furnish(&mut world);
         Self { world, forge }
@@ -162,29 +169,78 @@ fn a_task_goes_from_its_prompt_to_a_merged_pull_request_with_two_calls_that_writ
     ");
 }
 
-/// Dies at a place, is resumed, and has landed once.
-fn survives(place: &str) {
+/// The places on the green path, in their order.
+const GREEN: [&str; 10] = [
+    "pr-intended",
+    "pr-pushed",
+    "pr-opened",
+    "pr-recorded",
+    "merge-intended",
+    "merged-there",
+    "merge-fetched",
+    "ref-moved",
+    "landed",
+    "branch-deleted",
+];
+
+#[test]
+fn the_places_on_the_green_path_are_all_that_are_reached_without_feedback_and_comments() {
+    let mut all: Vec<&str> = regatta_engine::failpoint::PULLS.to_vec();
+    all.retain(|place| !["fed", "commented"].contains(place));
+    all.extend(["ref-moved", "landed"]);
+    all.sort_unstable();
+    let mut green = GREEN;
+    green.sort_unstable();
+    assert_eq!(all, green);
+}
+
+/// Dies at these places, one after the other, is resumed after each, and has landed once. What was reached before the
+/// first crash is not always reached again.
+fn survives(places: &[&str]) {
+    let what = places.join(", ");
     let mut scene = Scene::new("pr: { merge: green }");
     scene.forge.ci(Ci::Passes("ci".to_owned()));
     let plan = scene.world.plan(&task("a", "", "echo a >a.txt"));
-    scene.world.env("REGATTA_FAILPOINT", place);
-    let first = scene.world.run(&plan, &[]);
-    assert_eq!(first.code, 137, "{place}: {}{}", first.stdout, first.stderr);
+    for (n, place) in places.iter().enumerate() {
+        scene.world.env("REGATTA_FAILPOINT", place);
+        let ran = scene.world.run(&plan, if n == 0 { &[] } else { &["--resume"] });
+        let is_good = ran.code == 137 || n > 0 && ran.code == 0;
+        assert!(is_good, "{what}: {place}: {}{}", ran.stdout, ran.stderr);
+    }
     scene.world.env("REGATTA_FAILPOINT", "");
     scene.world.run(&plan, &["--resume"]).exited(0);
     scene.world.assert_states(["a landed"]);
-    scene.assert_whole(1, place);
-    assert_eq!(scene.world.commits_of("a.txt"), 1, "{place}");
+    scene.assert_whole(1, &what);
+    assert_eq!(scene.world.commits_of("a.txt"), 1, "{what}");
     scene.world.assert_tidy();
 }
 
 #[test]
 fn a_crash_at_any_place_leaves_one_pull_request_and_one_merge() {
-    // The others are reached by feedback only, or by every landing.
-    let places = regatta_engine::failpoint::PULLS.iter().filter(|place| **place != "fed");
     std::thread::scope(|scope| {
-        for place in places.chain(&["ref-moved", "landed"]) {
-            scope.spawn(|| survives(place));
+        for place in GREEN {
+            scope.spawn(move || survives(&[place]));
+        }
+    });
+}
+
+#[test]
+fn two_crashes_at_any_two_places_leave_one_pull_request_and_one_merge() {
+    // Every pair of places is next to each other in one of these: the same place twice and its neighbours in the first,
+    // those with others between them in the rest.
+    let mut ways = vec![GREEN.iter().flat_map(|place| [*place, *place]).collect::<Vec<_>>()];
+    for step in 2..GREEN.len() {
+        ways.extend((0..step).map(|first| GREEN.iter().copied().skip(first).step_by(step).collect()));
+    }
+    ways.retain(|way| way.len() > 1);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(way) = ways.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    survives(way);
+                }
+            });
         }
     });
 }

@@ -433,13 +433,13 @@ static NOTIFY_KEYS: &[Key] = &[
         "on",
         Kind::OneOrMore,
         "",
-        "Events to notify about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `budget`, `unserved`, `node-joined`, `node-lost`, `idle`. Required.",
+        "Events to notify about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `budget`, `proposed`, `review-wanted`, `ready`, `declined`, `unserved`, `node-joined`, `node-lost`, `idle`. Required.",
     ),
     Key::new(
         "webhook",
         Kind::Text,
         "",
-        "An `https` address that receives a JSON object. An entry has exactly one of `webhook`, `command`, `desktop` and `log`.",
+        "An `https` address that receives a JSON object. An entry has exactly one of `webhook`, `command`, `desktop`, `log` and `github`.",
     ),
     Key::new(
         "allow_private",
@@ -450,4 +450,10 @@ static NOTIFY_KEYS: &[Key] = &[
     Key::new("command", Kind::Texts, "", "Program and arguments. The JSON object is its standard input."),
     Key::new("desktop", Kind::Bool, "", "`true` shows a desktop notification, with `notify-send`."),
     Key::new("log", Kind::Bool, "", "`true` prints a line in the output of the run or the daemon."),
+    Key::new(
+        "github",
+        Kind::OneOf(&["comment"]),
+        "",
+        "`comment` keeps one comment on the pull request of each task and edits it. Tasks without a pull request get none.",
+    ),
 ];

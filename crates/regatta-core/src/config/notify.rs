@@ -35,11 +35,13 @@ pub enum Sink {
     Desktop,
     /// A line in Regatta's normal output.
     Log,
+    /// The one comment on the pull request of the task.
+    GithubComment,
 }
 
 impl Sink {
     /// The keys of which a row needs exactly one.
-    const KEYS: [&'static str; 4] = ["webhook", "command", "desktop", "log"];
+    const KEYS: [&'static str; 5] = ["webhook", "command", "desktop", "log", "github"];
 }
 
 impl Serialize for Notify {
@@ -55,6 +57,7 @@ impl Serialize for Notify {
             Sink::Command(argv) => map.serialize_entry("command", argv)?,
             Sink::Desktop => map.serialize_entry("desktop", &true)?,
             Sink::Log => map.serialize_entry("log", &true)?,
+            Sink::GithubComment => map.serialize_entry("github", "comment")?,
         }
         map.end()
     }
@@ -135,7 +138,7 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
         [] if Sink::KEYS.iter().any(|key| fields.broken.contains(key)) => return Ok(None),
         [] => {
             let message = "no recipient is named".to_owned();
-            let hint = "add one of `webhook: https://…`, `command: [program, argument]`, `desktop: true`, `log: true`";
+            let hint = "add one of `webhook: https://…`, `command: [program, argument]`, `desktop: true`, `log: true`, `github: comment`";
             return Err(vec![Mistake {
                 pos: fields.pos,
                 field: fields.path.clone(),
@@ -197,6 +200,7 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
             }
         }
         "desktop" => Ok(Some(Sink::Desktop)),
+        "github" => Ok(Some(Sink::GithubComment)),
         _ => Ok(Some(Sink::Log)),
     }
 }

@@ -75,9 +75,33 @@ pub struct PullRecord {
     /// What the last look at the whole of it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
-    /// Regatta's own comment on it.
+    /// Regatta's own comment on it. Written only when notifications are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<NodeId>,
+    pub comment: Option<Sticky>,
+}
+
+/// A comment of Regatta.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommentId {
+    /// Its number, for edits.
+    pub number: u64,
+    /// Its id, by which it is recognised among others.
+    pub id: NodeId,
+}
+
+/// The one comment about a task, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sticky {
+    /// The comment.
+    pub id: CommentId,
+    /// The pull request it is on: a later one of the same task gets its own.
+    pub on: PullNumber,
+    /// What happened so far, oldest first.
+    pub lines: Vec<String>,
+    /// The last event that it has.
+    pub seq: u64,
+    /// When it was last edited.
+    pub at: Timestamp,
 }
 
 /// A pull request that exists.

@@ -233,6 +233,10 @@ impl Forge for GitHub {
         self.facts(id).await
     }
 
+    async fn pulls(&self, ids: &[NodeId]) -> Result<Vec<Option<PullFacts>>> {
+        self.facts_of(ids).await
+    }
+
     async fn merge(&self, pull: &Pull, head: &Oid, how: &MergeRequest) -> Result<Merged> {
         self.merge_or_find(pull, head, how).await
     }

@@ -65,6 +65,9 @@ pub trait Forge: Send + Sync {
     /// Everything about one pull request: checks, reviews, threads, comments.
     async fn pull(&self, id: &NodeId) -> Result<PullFacts>;
 
+    /// The same for several, in the order of `ids`, with as few requests as possible; `None` for those that are gone.
+    async fn pulls(&self, ids: &[NodeId]) -> Result<Vec<Option<PullFacts>>>;
+
     /// Merges a pull request, only if its head is still `head`; or puts it into the queue of its base. One that is merged
     /// already is found.
     async fn merge(&self, pull: &Pull, head: &Oid, how: &MergeRequest) -> Result<Merged>;

@@ -1,6 +1,7 @@
 //! What goes into the calls of a forge, and what comes back.
 
 use regatta_core::forge::pull::{Head, PullState};
+pub use regatta_core::forge::record::CommentId;
 use regatta_core::forge::{NodeId, PullNumber, Repository, Slug};
 use regatta_core::oid::Oid;
 use regatta_core::train::Strategy;
@@ -105,15 +106,6 @@ pub struct Place {
     pub number: PullNumber,
     /// The comment that was made before, if it is known.
     pub comment: Option<CommentId>,
-}
-
-/// A comment of Regatta.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommentId {
-    /// Its number, for edits.
-    pub number: u64,
-    /// Its id, by which it is recognised among others.
-    pub id: NodeId,
 }
 
 /// A list, and whether it has changed.

@@ -9,6 +9,7 @@
 //! where machines share the store, one session of all notifies, and the position is in the store (`place`).
 
 mod command;
+mod comment;
 mod place;
 mod teller;
 mod webhook;
@@ -114,7 +115,9 @@ impl Notifier {
             }
             let place = match settings.sink {
                 // One for all machines.
-                Sink::Webhook { .. } | Sink::Command(_) if settings.ctx.services.store.is_shared() => {
+                Sink::Webhook { .. } | Sink::Command(_) | Sink::GithubComment
+                    if settings.ctx.services.store.is_shared() =>
+                {
                     SinkPlace::Document(key.clone())
                 }
                 // Each machine has its own screen and its own log.
@@ -201,6 +204,7 @@ impl Settings {
             Sink::Command(argv) => argv.first().cloned().unwrap_or_default(),
             Sink::Desktop => "the desktop".to_owned(),
             Sink::Log => "the log".to_owned(),
+            Sink::GithubComment => "its pull request".to_owned(),
         }
     }
 }
@@ -212,6 +216,7 @@ fn key(ctx: &Context, sink: &Sink) -> String {
         Sink::Command(argv) => ("command", argv.clone()),
         Sink::Desktop => ("desktop", Vec::new()),
         Sink::Log => ("log", Vec::new()),
+        Sink::GithubComment => ("github", Vec::new()),
     };
     // Machines may reach one store under several addresses.
     let store = if ctx.services.store.is_shared() { String::new() } else { ctx.services.store_url.clone() };

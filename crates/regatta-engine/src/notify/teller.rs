@@ -11,7 +11,7 @@ use regatta_store::StoreError;
 use tokio::sync::watch;
 
 use super::place::{PlaceError, SinkPlace, SinkPosition};
-use super::{Inbox, Post, Settings, command, webhook};
+use super::{Inbox, Post, Settings, command, comment, webhook};
 use crate::persist::until_answered;
 
 /// Number of events read at once.
@@ -210,14 +210,20 @@ impl Teller {
                     Err(error) => return Err(error.into()),
                 }
             }
-            let left = waiting.len() + 1;
-            self.tell_event(settings, told, left).await?;
+            self.tell_event(settings, told, &waiting).await?;
         }
         self.read = read.max(self.read);
         Ok(())
     }
 
-    async fn tell_event(&mut self, settings: &Settings, told: Notification, left: usize) -> Result<(), Stop> {
+    /// Sends one; `later` are those that wait behind it.
+    async fn tell_event(
+        &mut self,
+        settings: &Settings,
+        told: Notification,
+        later: &VecDeque<Notification>,
+    ) -> Result<(), Stop> {
+        let left = later.len() + 1;
         let seq = told.seq.unwrap_or_default();
         let place = SinkPlace::clone(&self.place);
         let turn = tokio::select! {
@@ -230,7 +236,7 @@ impl Teller {
         if before.seq >= seq {
             return Ok(());
         }
-        if self.deliver(settings, told).await {
+        if self.deliver(settings, told, later).await {
             turn.remember(SinkPosition { seq, ..before }).await?;
         } else {
             return Err(Stop::Cut(left));
@@ -266,7 +272,7 @@ impl Teller {
         if self.for_good && !before.owes_idle {
             return Ok(());
         }
-        if !self.deliver(settings, idle).await {
+        if !self.deliver(settings, idle, &VecDeque::new()).await {
             return Err(Stop::Cut(1));
         }
         if self.for_good {
@@ -276,7 +282,12 @@ impl Teller {
     }
 
     /// Delivers, or reports why that was given up. `false` if the time was over.
-    async fn deliver(&mut self, settings: &Settings, told: Notification) -> bool {
+    async fn deliver(
+        &mut self,
+        settings: &Settings,
+        told: Notification,
+        later: &VecDeque<Notification>,
+    ) -> bool {
         let ctx = &settings.ctx;
         let told = told.fit_to_send(|text| ctx.settings.redact(text));
         let delivery = match &settings.sink {
@@ -297,6 +308,13 @@ impl Teller {
                 None if std::mem::replace(&mut self.warned, true) => Delivery::Done,
                 None => Delivery::GivenUp("there is no notify-send on PATH".to_owned()),
             },
+            Sink::GithubComment => {
+                let said = comment::deliver(&self.post, ctx, &told, later);
+                tokio::select! {
+                    delivery = said => delivery,
+                    () = over(self.cut.clone()) => Delivery::Cut,
+                }
+            }
         };
         match delivery {
             Delivery::Done => true,

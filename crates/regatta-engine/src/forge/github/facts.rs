@@ -1,4 +1,4 @@
-//! Everything about one pull request.
+//! Everything about pull requests, one or several.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,63 @@ use crate::forge::error::{ForgeError, Result};
 const FEEDBACK: &str = include_str!("queries/feedback.graphql");
 /// Most pages of checks.
 const PAGES: usize = 10;
+/// Most pull requests in one request: each may have a hundred checks and a thousand comments.
+const TOGETHER: usize = 5;
 /// Most authors of one pull request whose permissions are asked for.
 const AUTHORS: usize = 20;
 
+/// The same query for several pull requests: `p0`, `p1` and so on, each with the first page of its checks.
+///
+/// GraphQL has no list for this: whether a check is required depends on the pull request, which only a variable names.
+fn together(count: usize) -> String {
+    let (_, inner) = FEEDBACK.split_once("{\n").expect("the query has fields");
+    let (limit, node) = inner.split_once("  node(").expect("the query has a node");
+    let node =
+        node.trim_end().strip_suffix('}').expect("the query has an end").replace(", after: $after", "");
+    let mut text = String::from("query Feedback(");
+    for n in 0..count {
+        text.push_str(&format!("{}$id{n}: ID!", if n == 0 { "" } else { ", " }));
+    }
+    text.push_str(&format!(") {{\n{limit}"));
+    for n in 0..count {
+        text.push_str(&format!("  p{n}: node({}", node.replace("$id", &format!("$id{n}"))));
+    }
+    text.push_str("}\n");
+    text
+}
+
 impl GitHub {
+    /// In the order of `ids`; `None` for one that is gone.
+    pub(super) async fn facts_of(&self, ids: &[NodeId]) -> Result<Vec<Option<PullFacts>>> {
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(TOGETHER) {
+            let names = some.iter().enumerate().map(|(n, id)| (format!("id{n}"), json!(id.as_str())));
+            let variables = Value::Object(names.collect());
+            let mut data = self.graphql(&together(some.len()), variables, Purpose::Asked).await?;
+            for (n, id) in some.iter().enumerate() {
+                let node = data[format!("p{n}")].take();
+                found.push(match self.from_first_page(id, node).await {
+                    Ok(facts) => Some(facts),
+                    Err(ForgeError::Gone(_)) => None,
+                    Err(error) => return Err(error),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    async fn from_first_page(&self, id: &NodeId, node: Value) -> Result<PullFacts> {
+        if node["__typename"] != "PullRequest" {
+            return Err(ForgeError::Gone(format!("the pull request {id}")));
+        }
+        let contexts = &node["statusCheckRollup"]["contexts"];
+        if contexts["pageInfo"]["hasNextPage"] == true {
+            return self.facts(id).await;
+        }
+        let checks = items(contexts).map(check).collect::<Result<Vec<_>>>()?;
+        self.with_people(&node, checks, true).await
+    }
+
     pub(super) async fn facts(&self, id: &NodeId) -> Result<PullFacts> {
         let (mut after, mut checks, mut complete) = (Value::Null, Vec::new(), false);
         let mut first = None;
@@ -47,10 +100,15 @@ impl GitHub {
             }
         }
         let node = first.ok_or_else(|| ForgeError::Gone(format!("the pull request {id}")))?;
+        self.with_people(&node, checks, complete).await
+    }
+
+    /// With the rules of its base, and what the authors may do.
+    async fn with_people(&self, node: &Value, checks: Vec<Check>, complete: bool) -> Result<PullFacts> {
         let repo = slug_of(&node["repository"], "nameWithOwner")?;
-        let rules = self.rules_of(&repo, text(&node, "baseRefName")?).await?;
-        let authors = self.authors(&repo, &node).await?;
-        whole(&node, &Beside { checks, complete, rules, authors })
+        let rules = self.rules_of(&repo, text(node, "baseRefName")?).await?;
+        let authors = self.authors(&repo, node).await?;
+        whole(node, &Beside { checks, complete, rules, authors })
     }
 
     /// What the authors of reviews and comments may do. An app is recognised by its type, and needs no permission.
@@ -301,4 +359,14 @@ fn check(json: &Value) -> Result<Check> {
 fn is_about_money(text: &str) -> bool {
     let text = text.to_lowercase();
     text.contains("job was not started") && (text.contains("payment") || text.contains("spending limit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_query_for_several_is_the_one_that_the_schema_was_asked_about() {
+        assert_eq!(together(2), include_str!("queries/feedback_of_two.graphql"));
+    }
 }

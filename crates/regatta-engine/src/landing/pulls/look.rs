@@ -43,6 +43,13 @@ pub(super) struct Looked {
     pub(super) due: Due,
 }
 
+/// A pull request that was read before its turn.
+struct Ahead {
+    id: NodeId,
+    facts: Option<PullFacts>,
+    at: Timestamp,
+}
+
 impl Pulls {
     /// Looks at what is open, if it is time, and takes the first step that follows.
     pub(super) async fn look(&mut self, desk: &Desk) -> Result<Ended, Trouble> {
@@ -85,7 +92,8 @@ impl Pulls {
         let mut seen: Vec<(&PullRecord, &Glance)> = pulls.iter().copied().zip(&glances).collect();
         seen.sort_by_key(|(record, _)| place(&record.task).unwrap_or(usize::MAX));
         let mut others = false;
-        for (record, glance) in seen {
+        let mut ahead = Vec::new();
+        for (n, (record, glance)) in seen.iter().copied().enumerate() {
             let car = cars.iter().find(|car| car.task == record.task);
             // Each merge takes its time, and what was seen too long before it does not count.
             if self.ready.len() >= MOST_READY && car.is_some() {
@@ -98,15 +106,17 @@ impl Pulls {
                 }
                 continue;
             }
+            ctx.memory.pulls.known().again.retain(|task, at| *task != record.task || now < *at);
             let Some(car) = car else {
                 self.aside(record, glance).await?;
                 continue;
             };
             ctx.memory.pulls.known().settled.remove(&record.task);
-            if let Some(looked) = self.closely(desk, car, record, glance).await?
+            let (found, at) = self.facts_of_first(desk, &mut ahead, &seen[n..], &cars, now).await?;
+            if let Some(looked) = self.closely(desk, car, record, glance, found).await?
                 && let Some(merge) = self.decide(desk, looked).await?
             {
-                self.ready.push((merge, clock::now()));
+                self.ready.push((merge, at));
                 continue;
             }
             ctx.memory.pulls.known().settled.insert(record.task.clone());
@@ -120,6 +130,36 @@ impl Pulls {
         // What was done may be followed by more at once.
         let is_due = ctx.memory.pulls.known().look_at.is_none();
         Ok(if is_due { Ended::Went } else { Ended::Nothing })
+    }
+
+    /// Everything about the first of these, and when that was true; `None` if it is gone. The next ones with news are
+    /// read with the same request, and kept in `ahead` for their turn.
+    async fn facts_of_first(
+        &self,
+        desk: &Desk,
+        ahead: &mut Vec<Ahead>,
+        seen: &[(&PullRecord, &Glance)],
+        cars: &[Car],
+        now: Timestamp,
+    ) -> Result<(Option<PullFacts>, Timestamp), Trouble> {
+        let Some(((_, first), rest)) = seen.split_first().filter(|((_, first), _)| first.found) else {
+            return Ok((None, now));
+        };
+        let is_fresh = |read: &Ahead| read.id == first.id && clock::now().since(read.at) <= FRESH;
+        if let Some(known) = ahead.iter().position(is_fresh) {
+            let known = ahead.swap_remove(known);
+            return Ok((known.facts, known.at));
+        }
+        let has_turn = |(record, glance): &&(&PullRecord, &Glance)| {
+            let is_car = cars.iter().any(|car| car.task == record.task);
+            is_car && glance.found && self.has_news(record, glance, now)
+        };
+        let next = rest.iter().filter(has_turn).map(|(_, glance)| &glance.id).take(MOST_READY - 1);
+        let ids: Vec<NodeId> = std::iter::once(&first.id).chain(next).cloned().collect();
+        let mut found = desk.forge.pulls(&ids).await?.into_iter();
+        let (facts, at) = (found.next().flatten(), clock::now());
+        *ahead = ids.into_iter().skip(1).zip(found).map(|(id, facts)| Ahead { id, facts, at }).collect();
+        Ok((facts, at))
     }
 
     /// The first, in the order of the train, that was ready to be merged a moment ago. One merge at a time; where the
@@ -151,11 +191,8 @@ impl Pulls {
     }
 
     fn has_news(&self, record: &PullRecord, glance: &Glance, now: Timestamp) -> bool {
-        let mut known = self.train.ctx.memory.pulls.known();
+        let known = self.train.ctx.memory.pulls.known();
         let is_time = known.again.get(&record.task).is_some_and(|at| now >= *at);
-        if is_time {
-            known.again.remove(&record.task);
-        }
         let is_allowed =
             record.allowed.is_some() && record.allowed.as_ref().map(|it| &it.head) == record.head.as_ref();
         let is_settled = known.settled.contains(&record.task);
@@ -169,6 +206,7 @@ impl Pulls {
         car: &Car,
         record: &PullRecord,
         glance: &Glance,
+        facts: Option<PullFacts>,
     ) -> Result<Option<Looked>, Trouble> {
         let Some(pull) = &record.pull else { return Ok(None) };
         let CarStep::Proposed { head } = &car.step else { return Ok(None) };
@@ -180,17 +218,14 @@ impl Pulls {
             self.train.reject(car, BlockReason::Policy, detail, Vec::new()).await?;
             return Ok(None);
         }
-        let facts = match desk.forge.pull(&pull.id).await {
-            Err(ForgeError::Gone(_)) => return Ok(None),
-            facts => facts?,
-        };
+        let Some(facts) = facts else { return Ok(None) };
         let ctx = self.train.ctx.clone();
         let now = clock::now();
         let mut record = record.clone();
         let is_tested = record.tested.as_ref() == Some(head) || self.is_tested(head).await?;
         let policy = desk.policy(&ctx, &record, is_tested);
         let heard = record.heard.keys();
-        let own = record.comment.iter().cloned().collect();
+        let own = record.comment.iter().map(|comment| comment.id.id.clone()).collect();
         let due = feedback::due(
             &facts,
             &policy,

@@ -12,6 +12,7 @@
 
 mod branch;
 mod cleanup;
+mod comment;
 mod decide;
 mod desk;
 mod feed;
@@ -21,6 +22,7 @@ mod propose;
 mod records;
 
 pub use cleanup::{CleanedUp, Leftover, LeftoverKind, clean_up};
+pub(crate) use comment::{NotSaid, say};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -46,7 +46,8 @@ impl Records {
         self.all.values()
     }
 
-    /// Writes a record. A person may have allowed a merge since it was read: that word is kept.
+    /// Writes a record. A person may have allowed a merge since it was read, and a notification may have changed the
+    /// comment: both are kept.
     pub(super) async fn put(&mut self, mut record: PullRecord) -> Result<(), LandError> {
         loop {
             let known =
@@ -59,6 +60,7 @@ impl Records {
             {
                 record.allowed.clone_from(&stored.allowed);
             }
+            record.comment = stored.as_ref().and_then(|stored| stored.comment.clone());
             if stored.as_ref() == Some(&record) {
                 break;
             }
