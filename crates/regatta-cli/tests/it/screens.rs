@@ -43,7 +43,9 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
         fifo.display()
     ));
     let pane = Pane::of(&world, (80, 24), "", &format!("run {}", plan.display()));
-    pane.until(|screen| screen.contains("hello from the lane") && screen.contains("2 of 4 settled"));
+    pane.until(|screen| {
+        ["hello from the lane", "2 of 4 settled", "waiter running"].iter().all(|part| screen.contains(part))
+    });
     insta::assert_snapshot!(whole(&pane), @"
     screen → main · 2 of 4 settled · 1 running · TIME
     ✕ broken failed                          failed: the agent failed (exit 3)
