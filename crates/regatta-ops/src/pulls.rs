@@ -24,7 +24,7 @@ use crate::refusal::Refusal;
 type Versioned = (PullRecord, u64);
 
 /// The record of a task's pull request.
-async fn record_of(store: &dyn Store, task: &TaskId) -> Result<Option<Versioned>, Refusal> {
+pub(crate) async fn record_of(store: &dyn Store, task: &TaskId) -> Result<Option<Versioned>, Refusal> {
     let Some(found) = store.document(PULL, task.as_str()).await? else { return Ok(None) };
     match serde_json::from_str(&found.body) {
         Ok(record) => Ok(Some((record, found.version))),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use regatta_testkit::daemon::{is_alive, until};
+use regatta_testkit::forge::Forge;
 use regatta_testkit::repo::script;
 use regatta_testkit::shown::shown;
 use regatta_testkit::world::{Ran, Running, text};
@@ -91,19 +92,6 @@ impl Planning {
     fn told(&self, id: &str, attempt: u32) -> String {
         fs::read_to_string(self.scene.world.outside(&format!("notes/stdin.{id}.{attempt}"))).unwrap()
     }
-
-    /// `gh` as a script that knows these pull requests: branch and state.
-    fn gh(&self, known: &[(&str, &str)]) {
-        let cases: String = known
-            .iter()
-            .map(|(branch, state)| {
-                format!("'{branch}') echo '[{{\"number\":7,\"state\":\"{state}\",\"mergedAt\":null,\"url\":\"https://example.com/7\"}}]' ;;\n")
-            })
-            .collect();
-        let log = self.scene.world.outside("gh.log");
-        let body = format!("echo \"$*\" >>'{}'\ncase \"$4\" in\n{cases}*) echo '[]' ;;\nesac", log.display());
-        script(&self.scene.world.outside("bin/gh"), &body);
-    }
 }
 
 /// Ids and statuses of a list.
@@ -114,7 +102,9 @@ fn statuses(list: &Value) -> Vec<String> {
 
 #[test]
 fn the_skill_is_followed_word_for_word() {
-    let planning = Planning::with_root();
+    let mut planning = Planning::with_root();
+    let forge = Forge::start();
+    forge.furnish(&mut planning.scene.world);
     let world = &planning.scene.world;
     // Preconditions: nothing exists yet.
     let listed = planning.types(&["repo", "list"]);
@@ -219,20 +209,23 @@ fn the_skill_is_followed_word_for_word() {
     let wanted = format!("{} --resume {session}\n", text(&attach["worktree_path"]));
     assert_eq!(String::from_utf8_lossy(&ran.stdout), wanted);
     // Clean up what is merged: generic tasks are never touched.
-    planning.gh(&[]);
     let cleaned = planning.types(&["task", "cleanup"]);
     assert_eq!(cleaned["results"][0]["action"], "skipped", "{cleaned:#}");
     assert_eq!(cleaned["results"][0]["reason"], "pr_state=none");
-    planning.gh(&[("regatta/PRD-010", "MERGED")]);
+    assert_eq!(cleaned["results"][0]["error"], Value::Null);
+    world.git(["push", "--quiet", "origin", "regatta/PRD-010"]);
+    let number = forge.as_user("octo").open_pull("regatta/PRD-010", "main", "Log in", "");
+    let checked = planning.types(&["task", "pr-check", "--task-id", "PRD-010"]);
+    assert_eq!((&checked["found"], &checked["pr"]["state"]), (&json!(true), &json!("OPEN")), "{checked:#}");
+    assert_eq!(planning.types(&["task", "cleanup"])["results"][0]["reason"], "pr_state=OPEN");
+    forge.as_user("octo").merge(number);
     let checked = planning.types(&["task", "pr-check", "--task-id", "PRD-010"]);
     assert_eq!((&checked["found"], &checked["pr"]["state"]), (&json!(true), &json!("MERGED")), "{checked:#}");
-    let asked = fs::read_to_string(world.outside("gh.log")).unwrap();
-    assert!(
-        asked.contains(
-            "pr list --head regatta/PRD-010 --state all --json number,state,mergedAt,url --limit 1"
-        ),
-        "{asked}"
-    );
+    let pr = &checked["pr"];
+    assert_eq!((&pr["number"], text(&pr["url"])), (&json!(1), "http://github.localhost/acme/shop/pull/1"));
+    assert!(pr["merged_at"].is_string(), "{checked:#}");
+    let lines = forge.call_lines();
+    assert!(lines.iter().any(|line| line == "GET /repos/acme/shop/pulls"), "{lines:#?}");
     let dry = planning.types(&["task", "cleanup", "--dry-run"]);
     assert_eq!((&dry["results"][0]["action"], &dry["destroyed"]), (&json!("would_destroy"), &json!(0)));
     let tip = world.repo().git(["rev-parse", "regatta/PRD-010"]);
@@ -241,7 +234,7 @@ fn the_skill_is_followed_word_for_word() {
     let detail = &cleaned["results"][0]["detail"];
     assert_eq!((&detail["worktree_removed"], &detail["branch_deleted"]), (&json!(true), &json!(true)));
     assert_eq!(detail["branch_delete_error"], Value::Null);
-    assert_eq!(world.repo().git(["rev-parse", text(&detail["salvaged"][0])]), tip, "no commit is lost");
+    assert_eq!(world.repo().git(["rev-parse", "origin/regatta/PRD-010"]), tip, "no commit is lost");
     assert_eq!(statuses(&planning.types(&["task", "list"])), ["GEN-001 exited"]);
     let history = planning.types(&["task", "list", "--include-history"]);
     assert_eq!(statuses(&history), ["PRD-010 destroyed", "GEN-001 exited"]);
@@ -262,7 +255,6 @@ fn destroying_ends_the_tree_and_keeps_uncommitted_work_unless_forced_and_then_sa
     let planning = Planning::new();
     planning.set_up();
     let world = &planning.scene.world;
-    planning.gh(&[]);
     planning.create("PRD-1", "one");
     let barrier = world.barrier("one");
     planning.work("PRD-1", &format!("echo precious >kept.txt\nsleep 1000 &\n{}\n{PASSES}", barrier.script()));
@@ -529,12 +521,12 @@ fn a_missing_or_angry_gh_is_a_sentence_and_nothing_is_destroyed() {
         assert_eq!((&cleaned["results"][0]["action"], &cleaned["destroyed"]), (&json!("skipped"), &json!(0)));
         shown(text(&checked["error"]))
     };
-    insta::assert_snapshot!(check("/nowhere/gh"), @"/nowhere/gh is not installed, so pull requests cannot be read");
+    insta::assert_snapshot!(check("/nowhere/gh"), @"the repository has no remote, so it is on no forge; add it: git remote add origin https://github.com/OWNER/NAME.git");
+    planning.scene.world.git(["remote", "add", "origin", "https://github.com/acme/shop.git"]);
+    insta::assert_snapshot!(check("/nowhere/gh"), @"gh is not installed: get it from https://cli.github.com, then run `gh auth login`");
     let angry = planning.scene.world.outside("angry");
-    script(&angry, "echo 'no git remotes found' >&2; exit 1");
-    insta::assert_snapshot!(check(&angry.display().to_string()), @"DIR/angry failed (exit status: 1): no git remotes found");
-    script(&angry, "echo '<html>'");
-    insta::assert_snapshot!(check(&angry.display().to_string()), @"DIR/angry gave an unexpected answer: expected value at line 1 column 1");
+    script(&angry, "echo 'no such host' >&2; exit 1");
+    insta::assert_snapshot!(check(&angry.display().to_string()), @"the forge cannot be reached: no such host");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::Forge;
 use super::error::{ForgeError, Result};
 use super::host::Host;
-use super::values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, Place, Pull};
+use super::values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, OfBranch, Place, Pull};
 use super::wire::{Answer, Call};
 
 /// Most pages of a list that are searched.
@@ -223,6 +223,10 @@ impl Forge for GitHub {
 
     async fn propose(&self, repo: &Slug, new: &NewPull) -> Result<Pull> {
         self.open_or_find(repo, new).await
+    }
+
+    async fn pull_of(&self, branch: &str) -> Result<Option<OfBranch>> {
+        self.newest_of(branch).await
     }
 
     async fn look(&self, ids: &[NodeId]) -> Result<Vec<Glance>> {

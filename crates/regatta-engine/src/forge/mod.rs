@@ -20,7 +20,7 @@ use regatta_core::oid::Oid;
 
 pub use error::{ForgeError, Result};
 pub use open::{OpenError, open, open_with};
-pub use values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, Place, Pull};
+pub use values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, OfBranch, Place, Pull};
 
 /// What Regatta needs of a forge. Object safe; shared behind an `Arc`.
 #[async_trait]
@@ -58,6 +58,9 @@ pub trait Forge: Send + Sync {
 
     /// Opens a pull request, or finds the open one for the same head and base. Labels and reviewers are set too.
     async fn propose(&self, repo: &Slug, new: &NewPull) -> Result<Pull>;
+
+    /// The newest pull request of a branch in [`Forge::head`], whatever its base and state.
+    async fn pull_of(&self, branch: &str) -> Result<Option<OfBranch>>;
 
     /// One look at up to a hundred pull requests and issues, in the order of `ids`. Costs one request.
     async fn look(&self, ids: &[NodeId]) -> Result<Vec<Glance>>;

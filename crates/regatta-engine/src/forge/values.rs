@@ -64,6 +64,15 @@ pub struct Home {
     pub head: Slug,
 }
 
+/// A pull request that was found by its branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfBranch {
+    /// The pull request.
+    pub pull: Pull,
+    /// When it was merged, as the forge writes it.
+    pub merged_at: Option<String>,
+}
+
 /// How to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeRequest {

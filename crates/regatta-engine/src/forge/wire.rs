@@ -129,6 +129,8 @@ pub trait Wire: Send + Sync {
 
 /// `gh api`.
 pub struct GhWire {
+    /// A name on the path, or a path.
+    name: PathBuf,
     environment: Vec<(OsString, OsString)>,
     token: Option<TokenCommand>,
     limit: Duration,
@@ -141,7 +143,14 @@ impl GhWire {
             PASSED_ON.iter().filter_map(|name| Some(((*name).into(), environment.value(name)?.to_owned())));
         let token = (!token_command.is_empty())
             .then(|| TokenCommand::new(token_command.to_vec(), environment.clone(), root.to_owned()));
-        Self { environment: passed.collect(), token, limit: LIMIT }
+        Self { name: PathBuf::from("gh"), environment: passed.collect(), token, limit: LIMIT }
+    }
+
+    /// The same through another program, which is a name on the path, or a path.
+    #[must_use]
+    pub fn through(mut self, program: &str) -> Self {
+        self.name = PathBuf::from(program);
+        self
     }
 
     /// The same with another time limit of a request, and another time between two runs of `token_command`, for tests.
@@ -160,8 +169,12 @@ impl GhWire {
 
     /// The path of `gh`. Relative entries of the path are ignored, as for git.
     pub(crate) fn program(&self) -> Option<PathBuf> {
+        if self.name.components().count() > 1 {
+            let path = std::path::absolute(&self.name).ok()?;
+            return crate::git::is_executable(&path).then_some(path);
+        }
         let places = std::env::split_paths(self.variable("PATH")?).filter(|dir| dir.is_absolute());
-        places.map(|dir| dir.join("gh")).find(|gh| crate::git::is_executable(gh))
+        places.map(|dir| dir.join(&self.name)).find(|gh| crate::git::is_executable(gh))
     }
 
     /// What `gh --version` prints first.

@@ -75,13 +75,13 @@ pub struct ProcessDocument {
     pub exit_code: Option<i32>,
 }
 
-/// A pull request, as `gh` reports it.
+/// A pull request, with the words of `gh pr list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestDocument {
     pub number: Option<u64>,
     /// `OPEN`, `CLOSED` or `MERGED`.
     pub state: Option<String>,
-    /// When it was merged, as `gh` prints it.
+    /// When it was merged, as the forge writes it.
     #[serde(alias = "mergedAt")]
     pub merged_at: Option<String>,
     /// Its address.

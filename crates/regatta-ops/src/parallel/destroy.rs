@@ -7,7 +7,7 @@ use regatta_engine::git::DeletedBranch;
 use regatta_engine::lanes::{KeptBecause, RetireMode, Retired};
 use regatta_store::RequestId;
 
-use super::pull_request::{check, remember};
+use super::pull_request::{Forges, check, remember};
 use super::registry::Registry;
 use super::{FoundTask, ParallelOptions, Repositories};
 use crate::documents::{CleanupResult, ParallelCleanup, ParallelDestroyed, ParallelKind, ParallelStatus};
@@ -52,7 +52,7 @@ impl ParallelOptions {
     pub async fn cleanup(&self, request: &CleanupRequest) -> Result<ParallelCleanup, Refusal> {
         let mut registry = Registry::load(self)?;
         let repositories = Repositories::open(&registry, self).await?;
-        let mut results = Vec::new();
+        let (mut results, mut forges) = (Vec::new(), Forges::new(&request.gh));
         for mut found in repositories.tasks().await? {
             let id = found.task.spec.id.clone();
             if ParallelKind::of(&id) != Some(ParallelKind::Prd)
@@ -60,7 +60,7 @@ impl ParallelOptions {
             {
                 continue;
             }
-            let checked = check(&found, &request.gh).await?;
+            let checked = check(&found, &mut forges).await?;
             remember(&mut registry, &found, &checked, self).await?;
             let pr = registry.note(&id, &found.repository.name).and_then(|note| note.pr.clone());
             let task_id = id;

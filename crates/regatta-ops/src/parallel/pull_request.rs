@@ -1,17 +1,22 @@
-//! The state of a task's pull request, from `gh`.
+//! The state of a task's pull request, from its forge.
 
-use std::process::Stdio;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
-use regatta_core::plain::clean_line;
+use regatta_core::causes::with_causes;
+use regatta_core::forge::pull::PullState;
+use regatta_engine::environment::Environment;
+use regatta_engine::forge::wire::GhWire;
+use regatta_engine::forge::{Forge, OfBranch, open_with};
 
 use super::registry::Registry;
 use super::{FoundTask, ParallelOptions, Repositories};
 use crate::documents::{PullRequestCheck, PullRequestDocument};
+use crate::project::Project;
+use crate::pulls::record_of;
 use crate::refusal::Refusal;
-
-/// Longer than any answer takes.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+use crate::trust::{Verdict, assess};
 
 /// The result of a lookup.
 pub(super) struct Checked {
@@ -22,12 +27,12 @@ pub(super) struct Checked {
 }
 
 impl ParallelOptions {
-    /// Looks up a task's pull request with the program `gh`, and records its state.
+    /// Looks up a task's pull request through the program `gh`, and records its state.
     pub async fn pull_request(&self, task: &str, gh: &str) -> Result<PullRequestCheck, Refusal> {
         let mut registry = Registry::load(self)?;
         let repositories = Repositories::open(&registry, self).await?;
         let found = repositories.find(&registry, task).await?;
-        let checked = check(&found, gh).await?;
+        let checked = check(&found, &mut Forges::new(gh)).await?;
         remember(&mut registry, &found, &checked, self).await?;
         let id = &found.task.spec.id;
         Ok(PullRequestCheck {
@@ -56,51 +61,91 @@ pub(super) async fn remember(
     registry.save_state(&lock)
 }
 
-/// Asks for each branch in turn.
-pub(super) async fn check(found: &FoundTask<'_>, gh: &str) -> Result<Checked, Refusal> {
+/// The forges of several repositories, each opened once.
+pub(super) struct Forges {
+    /// The program that leads to them.
+    gh: String,
+    known: BTreeMap<String, Result<Arc<dyn Forge>, String>>,
+}
+
+impl Forges {
+    pub(super) fn new(gh: &str) -> Self {
+        Self { gh: gh.to_owned(), known: BTreeMap::new() }
+    }
+
+    /// The forge of a task's repository, or why there is none.
+    async fn of(&mut self, found: &FoundTask<'_>) -> Result<Arc<dyn Forge>, String> {
+        let name = &found.repository.name;
+        if !self.known.contains_key(name) {
+            let opened = open(&found.repository.project, &self.gh).await;
+            self.known.insert(name.clone(), opened);
+        }
+        self.known[name].clone()
+    }
+}
+
+async fn open(project: &Project, gh: &str) -> Result<Arc<dyn Forge>, String> {
+    let github = &project.config.github;
+    let is_trusted =
+        matches!(assess(project).await, Ok(verdict) if !matches!(verdict, Verdict::Untrusted(_)));
+    if !github.token_command.is_empty() && !is_trusted {
+        // It is a program of the repository.
+        return Err("`github.token_command` is not trusted yet; `regatta trust` shows it".to_owned());
+    }
+    let work = project.work().map_err(|refusal| refusal.message)?;
+    let environment = Environment::passed_on(std::env::vars_os(), Path::new("/nonexistent"));
+    let (repo, github, gh) = (project.repo.clone(), github.clone(), gh.to_owned());
+    let opened = tokio::task::spawn_blocking(move || {
+        let wire = GhWire::new(&environment, &github.token_command, &repo.root).through(&gh);
+        open_with(&repo, &work, &github, &environment, Arc::new(wire))
+    });
+    let forge = opened.await.map_err(|error| error.to_string())?;
+    let forge = forge.map_err(|error| format!("{}; {}", with_causes(&error), error.hint()))?;
+    Ok(forge)
+}
+
+/// Asks for each branch in turn: the one that Regatta pushed, the task's own, the one that its agent made.
+pub(super) async fn check(found: &FoundTask<'_>, forges: &mut Forges) -> Result<Checked, Refusal> {
     let id = &found.task.spec.id;
-    let mut branches = vec![id.branch()];
+    let proposed = record_of(found.store.as_ref(), id).await?.map(|(record, _)| record.branch);
+    let mut branches: Vec<String> = proposed.into_iter().chain([id.branch()]).collect();
     if let Some(lanes) = found.repository.project.lanes()?
         && let Some(lane) = lanes.find(id)?
         && let Ok(Some(own)) = lane.branch()
     {
-        // The agent chose the branch's name; it must not be read as an option.
-        branches
-            .extend(own.strip_prefix("refs/heads/").map(str::to_owned).filter(|name| !name.starts_with('-')));
+        branches.extend(own.strip_prefix("refs/heads/").map(str::to_owned));
     }
     branches.dedup();
+    let nothing = |error| Checked { branch: id.branch(), pr: None, error };
+    let forge = match forges.of(found).await {
+        Ok(forge) => forge,
+        Err(why) => return Ok(nothing(Some(why))),
+    };
     let mut error = None;
-    for branch in &branches {
-        match ask(found, gh, branch).await {
-            Ok(Some(pr)) => return Ok(Checked { branch: branch.clone(), pr: Some(pr), error: None }),
+    for branch in branches {
+        match forge.pull_of(&branch).await {
+            Ok(Some(seen)) => {
+                let (branch, pr) = (branch, Some(document(&seen)));
+                return Ok(Checked { branch, pr, error: None });
+            }
             Ok(None) => {}
-            Err(why) => error = Some(why),
+            Err(why) => error = Some(with_causes(&why)),
         }
     }
-    Ok(Checked { branch: id.branch(), pr: None, error })
+    Ok(nothing(error))
 }
 
-async fn ask(found: &FoundTask<'_>, gh: &str, branch: &str) -> Result<Option<PullRequestDocument>, String> {
-    let name = gh;
-    let mut command = tokio::process::Command::new(name);
-    command.args(["pr", "list", "--head", branch, "--state", "all"]);
-    command.args(["--json", "number,state,mergedAt,url", "--limit", "1"]);
-    command.current_dir(&found.repository.project.repo.toplevel).stdin(Stdio::null()).kill_on_drop(true);
-    let output = match tokio::time::timeout(ANSWER_PATIENCE, command.output()).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!("{name} is not installed, so pull requests cannot be read"));
-        }
-        Ok(Err(error)) => return Err(format!("starting {name}: {error}")),
-        Err(_) => return Err(format!("{name} did not answer within {} s", ANSWER_PATIENCE.as_secs())),
+/// As `gh pr list` prints it.
+fn document(seen: &OfBranch) -> PullRequestDocument {
+    let state = match seen.pull.state {
+        PullState::Open => "OPEN",
+        PullState::Closed => "CLOSED",
+        PullState::Merged { .. } => "MERGED",
     };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = clean_line(said.trim().lines().next().unwrap_or_default());
-        return Err(format!("{name} failed ({}): {said}", output.status));
+    PullRequestDocument {
+        number: Some(seen.pull.number.0),
+        state: Some(state.to_owned()),
+        merged_at: seen.merged_at.clone(),
+        url: Some(seen.pull.url.clone()),
     }
-    let listed: Result<Vec<PullRequestDocument>, _> = serde_json::from_slice(&output.stdout);
-    listed
-        .map(|listed| listed.into_iter().next())
-        .map_err(|error| format!("{name} gave an unexpected answer: {error}"))
 }

@@ -1,4 +1,4 @@
-//! `regatta task pr-check`: the state of a task's pull request, from `gh`.
+//! `regatta task pr-check`: the state of a task's pull request.
 
 use regatta_ops::Refusal;
 
@@ -6,9 +6,10 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Look up a task's pull request with `gh`, and record its state. Prints JSON.
+/// Look up a task's pull request on GitHub, and record its state. Prints JSON.
 ///
-/// It looks for the pull request from branch regatta/ID, or from the branch that the agent made in its lane.
+/// It looks for the pull request from branch regatta/ID, or from the branch that the agent made in its lane, through
+/// `gh api`: your login, or GH_TOKEN alone, is enough.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::json::{node, number, oid, slug as slug_of, text, words, yes};
 use super::{GitHub, good, repo_path};
 use crate::forge::error::{ForgeError, Result};
-use crate::forge::values::{NewPull, Pull};
+use crate::forge::values::{NewPull, OfBranch, Pull};
 
 impl GitHub {
     /// Opens it; GitHub refuses a second one for the same head and base, and then the first is found.
@@ -75,6 +75,26 @@ impl GitHub {
             Some(pull) => Ok(pull),
             None => Err(ForgeError::Refused(format!("{repo} refused the pull request: {why}"))),
         }
+    }
+
+    /// The newest pull request of a branch, in any state.
+    pub(super) async fn newest_of(&self, branch: &str) -> Result<Option<OfBranch>> {
+        let home = self.resolve_home().await?;
+        let head = encoded(&format!("{}:{branch}", home.head.owner()));
+        let path = format!(
+            "{}/pulls?head={head}&state=all&sort=created&direction=desc&per_page=30",
+            repo_path(&home.base.slug)
+        );
+        for json in self.get(&path, Purpose::Asked).await?.as_array().into_iter().flatten() {
+            let pull = pull_of(json, &home.base.slug)?;
+            // Without a name the repository of the branch was deleted.
+            let same_head = pull.head.repo.as_ref().is_none_or(|repo| repo.is_same(&home.head));
+            if same_head && pull.head.branch == branch {
+                let merged_at = json["merged_at"].as_str().map(str::to_owned);
+                return Ok(Some(OfBranch { pull, merged_at }));
+            }
+        }
+        Ok(None)
     }
 
     /// Labels and reviewers. What GitHub refuses of them is noted; the pull request is open all the same.
