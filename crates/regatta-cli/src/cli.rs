@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 
 use crate::commands::orchestrator::OrchestratorCommand;
-use crate::commands::{self, Command};
+use crate::commands::{self, Command, worker};
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
 use regatta_ops::Refusal;
@@ -69,7 +69,10 @@ pub(crate) enum Color {
 
 /// Parses the arguments, runs the command and turns its result into an exit code.
 pub(crate) fn main() -> ExitCode {
-    let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = match report() {
+        Some(cli) => Ok(cli),
+        None => definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)),
+    };
     let mut cli = match parsed.or_else(other_tool) {
         Ok(cli) => cli,
         Err(error) => return usage(&without_hidden(error)),
@@ -95,6 +98,38 @@ pub(crate) fn main() -> ExitCode {
             Exit::from(error.kind).into()
         }
     }
+}
+
+/// What agents type all the time, beside their work. To build all commands takes longer than to carry out one of these.
+#[derive(Debug, Parser)]
+#[command(name = "regatta", version, disable_help_subcommand = true)]
+struct Reported {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: ReportCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ReportCommand {
+    Done(worker::DoneArgs),
+    Progress(worker::ProgressArgs),
+    Stuck(worker::StuckArgs),
+}
+
+/// The report on the command line. Anything else, help and mistakes included, is left to the whole definition.
+fn report() -> Option<Cli> {
+    let first = std::env::args_os().nth(1)?;
+    if !["done", "progress", "stuck"].iter().any(|name| first == *name) {
+        return None;
+    }
+    let Reported { global, command } = Reported::try_parse().ok()?;
+    let command = match command {
+        ReportCommand::Done(args) => Command::Done(args),
+        ReportCommand::Progress(args) => Command::Progress(args),
+        ReportCommand::Stuck(args) => Command::Stuck(args),
+    };
+    Some(Cli { global, command })
 }
 
 /// The store in these ZooKeeper servers, as claude-orchestrator names them.

@@ -6,6 +6,7 @@ mod comment;
 mod limits;
 mod logins;
 mod people;
+mod repositories;
 mod reviews;
 mod trouble;
 mod until;

@@ -46,6 +46,7 @@ impl Memory {
     pub(super) fn for_repository(&self) -> Self {
         Self {
             train: Arc::new(TrainMemory::beside(&self.train)),
+            pulls: Arc::default(),
             lanes_to_retire: Arc::default(),
             saved: Arc::default(),
             ..self.clone()

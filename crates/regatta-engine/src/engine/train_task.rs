@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::timers::TICK;
-use super::{End, Engine, EngineError};
+use super::{Duty, End, Engine, EngineError};
 use crate::context::Context;
 use crate::landing::order::KnownDeps;
 use crate::landing::pulls;
@@ -188,6 +188,12 @@ impl Engine {
         known: &mut Option<Vec<Car>>,
     ) -> Result<(), EngineError> {
         let place = (ctx.repository.name.clone(), line);
+        // If nothing else goes on, a look at the forge by the clock would only put off the end of a run. With several
+        // repositories there would always be one under way.
+        let may_end = line == Line::Pulls
+            && self.duty == Duty::Plan
+            && self.workers.is_empty()
+            && (self.due.end || self.trains.is_under_way());
         let train = self.trains.of(&place);
         if train.is_under_way {
             return Ok(());
@@ -220,8 +226,13 @@ impl Engine {
                 train.is_empty();
                 return Ok(());
             }
-            if !is_time && !cars.is_empty() && cars.iter().all(|car| train.is_stuck(&car.task)) {
+            let all_wait = cars.iter().all(|car| train.is_stuck(&car.task));
+            let is_seen = !cars.is_empty() || train.news == News::None;
+            if all_wait && (!is_time && !cars.is_empty() || may_end && is_seen) {
                 train.news = News::None;
+                if is_time {
+                    train.last_round = Instant::now();
+                }
                 return Ok(());
             }
         }

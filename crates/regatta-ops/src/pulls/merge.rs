@@ -12,7 +12,7 @@ use regatta_core::train::{HeldBy, Strategy};
 use regatta_engine::clock;
 use regatta_store::{RequestId, TaskQuery, TaskRecord};
 
-use super::{change, no_pull, record_of};
+use super::{change, no_pull, record_of, records};
 use crate::documents::{MergeDocument, MergesDocument, RefusedDocument};
 use crate::operator::{Operator, dependencies_first};
 use crate::refusal::Refusal;
@@ -79,6 +79,9 @@ impl Merges {
 impl Operator {
     /// The tasks that a request is about, in the order of their merges.
     pub async fn to_merge(&self, request: &MergeRequest) -> Result<Vec<TaskId>, Refusal> {
+        if let Some(repo) = &request.repo {
+            self.require_repository(repo).await?;
+        }
         let first = self.find(&request.order).await?;
         let mut others = if request.tasks.is_empty() {
             let query = TaskQuery { states: vec![StateName::Landing], ..TaskQuery::default() };
@@ -103,10 +106,26 @@ impl Operator {
         Ok(ids)
     }
 
+    /// Refuses a name that no repository of the project has, here or on the forge.
+    async fn require_repository(&self, name: &str) -> Result<(), Refusal> {
+        let here = self.project.config.repos.iter().map(|repo| repo.name.to_string());
+        let there = records(self.store.as_ref()).await?.into_iter().map(|record| record.repo.to_string());
+        let known: BTreeSet<String> = here.chain(there).collect();
+        if known.iter().any(|one| one.eq_ignore_ascii_case(name)) {
+            return Ok(());
+        }
+        let hint = match known.is_empty() {
+            true => "no pull request was opened yet".to_owned(),
+            false => format!("known are: {}", Vec::from_iter(known).join(", ")),
+        };
+        Err(Refusal::not_found(format!("the project has no repository {name:?}")).hinted(hint))
+    }
+
     /// Whether a task's pull request is in this repository.
     async fn is_of(&self, task: &TaskRecord, repo: Option<&str>) -> Result<bool, Refusal> {
         let Some(repo) = repo else { return Ok(true) };
-        if task.spec.repo.as_ref().is_some_and(|name| name.as_str() == repo) {
+        let home = self.project.config.home_repo().map(|home| &home.name);
+        if task.spec.repo.as_ref().or(home).is_some_and(|name| name.as_str() == repo) {
             return Ok(true);
         }
         let record = record_of(self.store.as_ref(), &task.spec.id).await?;
