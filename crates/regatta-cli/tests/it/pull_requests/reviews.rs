@@ -1,6 +1,7 @@
 //! Reviews and comments: whose count, and how they reach the agent.
 
-use regatta_testkit::forge::{Inline, Permission, Verdict};
+use regatta_testkit::forge::{Ci, Conclusion, Inline, Permission, Verdict};
+use regatta_testkit::world::task;
 
 use super::Scene;
 
@@ -46,4 +47,22 @@ fn requested_changes_reach_the_agent_in_one_prompt_and_once() {
     assert_eq!(scene.world.attempts("a").0, 2);
     scene.ends(daemon);
     scene.assert_whole(1, "reviewed");
+}
+
+#[test]
+fn a_reviewer_who_takes_an_approval_back_keeps_it_open() {
+    let scene = Scene::new("pr: { merge: approved, feedback: [ci] }");
+    scene.forge.ci(Ci::Waits("ci".to_owned()));
+    let daemon = scene.begin(&task("a", "agent: reader", "Do a."));
+    scene.is_open(1);
+    scene.said("checks 0/1");
+    scene.forge.as_user("ann").approve(1);
+    scene.forge.as_user("ann").review(1, Verdict::ChangesRequested, "On second thought, no.", &[]);
+    scene.forge.check(1, "ci", Conclusion::Success);
+    scene.said("changes requested by ann");
+    assert_eq!(scene.world.stored()[0].1, "landing");
+    scene.forge.as_user("ann").approve(1);
+    scene.world.wait_state("a", "landed");
+    scene.ends(daemon);
+    scene.assert_whole(1, "changed their mind");
 }

@@ -1,6 +1,6 @@
 //! The forge does not answer, or not as it should: cars wait with a sentence, and go on.
 
-use regatta_testkit::forge::{Ci, Fault};
+use regatta_testkit::forge::{Ci, Conclusion, Fault};
 use regatta_testkit::world::task;
 
 use super::Scene;
@@ -115,4 +115,42 @@ fn without_gh_the_task_waits_with_a_sentence_until_it_is_there() {
     scene.world.wait_state("a", "landed");
     scene.ends(daemon);
     scene.assert_whole(1, "without gh");
+}
+
+#[test]
+fn a_repository_that_is_renamed_while_a_pull_request_is_open_is_followed() {
+    let scene = Scene::new("pr: { merge: green }");
+    scene.forge.ci(Ci::Waits("ci".to_owned()));
+    let daemon = scene.begin(&task("a", "", "echo a >a.txt"));
+    scene.is_open(1);
+    scene.said("checks 0/1");
+    scene.forge.as_user("acme").rename_repo("boutique");
+    scene.forge.check(1, "ci", Conclusion::Success);
+    scene.world.wait_state("a", "landed");
+    // Another one is opened under the new name.
+    scene.world.enqueue(&scene.world.plan(&task("b", "", "echo b >b.txt")));
+    scene.forge.wait_for("the second is open", |state| state.repos()[0].pull(2).map(drop));
+    scene.forge.check(2, "ci", Conclusion::Success);
+    scene.world.wait_state("b", "landed");
+    assert_eq!(scene.forge.read(|state| state.repos()[0].pulls().count()), 2);
+    scene.assert_nothing_forced("renamed");
+    scene.ends(daemon);
+}
+
+#[test]
+fn a_list_that_lags_behind_leads_to_no_second_pull_request() {
+    let mut scene = Scene::new("pr: { merge: green }");
+    scene.forge.ci(Ci::Passes("ci".to_owned()));
+    // Opened, and not recorded; the list that is asked then was made before.
+    scene.forge.next_times("GET /repos/acme/shop/pulls", 2, Fault::Lag);
+    scene.world.env("REGATTA_FAILPOINT", "pr-opened");
+    let plan = scene.world.plan(&task("a", "", "echo a >a.txt"));
+    assert_eq!(scene.world.run(&plan, &[]).code, 137);
+    scene.world.env("REGATTA_FAILPOINT", "");
+    let daemon = scene.world.daemon();
+    scene.world.run(&plan, &["--resume"]);
+    scene.world.wait_state("a", "landed");
+    scene.ends(daemon);
+    scene.assert_whole(1, "a list that lags");
+    assert_eq!(scene.forge.faults_left(), [""; 0]);
 }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regatta_core::causes::with_causes;
+use regatta_core::forge::Slug;
 use regatta_core::forge::record::PullRecord;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
@@ -226,7 +227,7 @@ impl Pulls {
             return Ok(());
         }
         let ctx = self.train.ctx.clone();
-        let desk = match Desk::open(&ctx).await {
+        let mut desk = match Desk::open(&ctx).await {
             Ok(desk) => desk,
             Err(trouble) => return self.nobody_moves(trouble).await,
         };
@@ -250,6 +251,16 @@ impl Pulls {
                     self.load().await?;
                     continue;
                 }
+                Err(Trouble::Forge(ForgeError::Moved(now))) => match self.renamed(&now).await {
+                    Ok(today) => {
+                        desk = today;
+                        continue;
+                    }
+                    Err(trouble) => {
+                        self.nobody_moves(trouble).await?;
+                        return Ok(());
+                    }
+                },
                 Err(trouble) => {
                     self.nobody_moves(trouble).await?;
                     if self.gates.is_empty() {
@@ -269,6 +280,33 @@ impl Pulls {
             }
             self.due = None;
         }
+    }
+
+    /// A repository has another name now: its records get it, and so does everything that is asked from here on. An
+    /// error if no record has an older name.
+    async fn renamed(&mut self, now: &Slug) -> Result<Desk, Trouble> {
+        let ctx = self.train.ctx.clone();
+        ctx.memory.pulls.known().forge = None;
+        let desk = Desk::open(&ctx).await?;
+        let mut today: Vec<(Slug, Slug)> = Vec::new();
+        let mut is_known = false;
+        let open: Vec<PullRecord> =
+            self.records.all().filter(|record| record.end.is_none()).cloned().collect();
+        for mut record in open {
+            for name in [&mut record.repo, &mut record.head_repo] {
+                let found =
+                    today.iter().find(|(before, _)| before.is_same(name)).map(|(_, after)| after.clone());
+                let after = match found {
+                    Some(after) => after,
+                    None => desk.forge.repository(name, None).await?.slug,
+                };
+                today.push((name.clone(), after.clone()));
+                is_known |= !after.is_same(name);
+                *name = after;
+            }
+            self.records.put(record).await?;
+        }
+        if is_known { Ok(desk) } else { Err(ForgeError::Moved(now.clone()).into()) }
     }
 
     /// Reads the cars and the records of their pull requests.
