@@ -379,6 +379,12 @@ fn read_node_file(config: &mut Config, root: &Path) -> Result<Vec<Diagnostic>, R
 async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
     let opened = regatta_store::open(url).await;
     let store = opened.map_err(|error| match error {
+        StoreError::Invalid(_) if url.starts_with("postgres") => Refusal::from(error).hinted(
+            "correct the address or the login: the password comes from ~/.pgpass, which only you may read, or from the file \
+             that $REGATTA_STORE_PASSWORD_FILE names",
+        ),
+        StoreError::Invalid(_) if url.starts_with("zookeeper:") || url.starts_with("zk:") => Refusal::from(error)
+            .hinted("correct the address: zookeeper://HOST,HOST/CHROOT?plain=true, with auth_file=PATH for a login"),
         StoreError::Invalid(_) => Refusal::from(error).hinted(
             "omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
         ),

@@ -125,9 +125,17 @@ impl Project {
         PostgresStore::migration_script(&self.store_url).await.map_err(refused)
     }
 
-    /// Declares everything from before a loss as invalid.
-    pub async fn accept_loss(&self) -> Result<LossAcceptedDocument, Refusal> {
+    /// Declares everything from before a loss as invalid; refuses that while sessions are open, unless `anyway`.
+    pub async fn accept_loss(&self, anyway: bool) -> Result<LossAcceptedDocument, Refusal> {
         let store = self.whole_store().await?;
+        let open = store.sessions().await?;
+        if !open.is_empty() && !anyway {
+            let named = open.iter().map(|session| format!("{} on {}", session.node.what, session.node.node));
+            let named = named.collect::<Vec<_>>().join(", ");
+            return Err(Refusal::refused(format!("sessions are open: {named}")).hinted(
+                "stop their machines, then repeat it with --yes, which ends the sessions of those that crashed",
+            ));
+        }
         let now = regatta_engine::clock::now();
         let (era, ended) = transfer::accept_loss(store.as_ref(), now).await.map_err(refused)?;
         let ended = ended.iter().map(|session| format!("{} on {}", session.node.what, session.node.node));

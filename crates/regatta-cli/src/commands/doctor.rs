@@ -153,11 +153,12 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
             Err(error) => {
                 let finding = Finding::from_error("store", error);
                 // If the directory around the store is unusable, the store is not the problem.
+                let is_file = project.store_url.starts_with("sqlite:");
                 found.push(match regatta_engine::trust::state_dir::check(&project.repo) {
-                    Ok(()) => finding.hinted(
+                    Ok(()) if is_file => finding.hinted(
                         "move it aside and run again: branches, lanes and salvage refs hold the work, not the store",
                     ),
-                    Err(_) => finding,
+                    _ => finding,
                 });
                 None
             }

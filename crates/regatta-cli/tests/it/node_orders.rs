@@ -7,6 +7,7 @@ use regatta_testkit::postgres::Server;
 use regatta_testkit::repo::write;
 use regatta_testkit::running::Running;
 use regatta_testkit::world::{World, text};
+use regatta_testkit::zookeeper::Ensemble;
 use serde_json::Value;
 
 use super::REGATTA;
@@ -464,4 +465,20 @@ fn a_machine_joins_by_one_command() {
     let store = world.regatta_in(&dir, ["config", "--json"]).exited(0).json();
     let store = store.as_array().unwrap().iter().find(|setting| setting["key"] == "store").unwrap().clone();
     assert_eq!((text(&store["origin"]), text(&store["value"])), ("node", &*format!("{url}?project=shop")));
+}
+
+#[test]
+fn a_machine_joins_a_store_in_zookeeper() {
+    let mut hub = World::new(REGATTA);
+    let origin = hub.remote().display().to_string();
+    let mut world = World::new(REGATTA);
+    let (state, config) = (world.outside("state"), world.outside("config"));
+    world.env("XDG_STATE_HOME", state).env("XDG_CONFIG_HOME", &config).env("REGATTA_DEFAULT_AGENT", "sh");
+    let url = Ensemble::shared().url("joined");
+    let dir = world.outside("clone").display().to_string();
+    let join = ["node", "join", "--store", &url, "--hub", &origin, "--project", "shop", &dir];
+    world.regatta_in(&world.outside(""), join).exited(0);
+    let written = std::fs::read_to_string(config.join("regatta/node.yaml")).unwrap();
+    assert!(written.contains(&format!("store: \"{url}\"")), "{written}");
+    world.regatta_in(&world.outside("clone"), ["node", "list"]).exited(0);
 }

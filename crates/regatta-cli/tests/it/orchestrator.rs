@@ -267,7 +267,7 @@ fn its_other_flags_are_accepted_for_what_they_mean() {
     insta::assert_snapshot!(world.regatta(["-z", "zoo.example", "list-instances"]).shown(), @"
     --- stderr
     error: the store's address names zoo.example:2181, and Regatta has no TLS for ZooKeeper: others in the network could read and change what is sent; add ?plain=true if the network is yours alone, or use postgres://
-    hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
+    hint: correct the address: zookeeper://HOST,HOST/CHROOT?plain=true, with auth_file=PATH for a login
     --- exit 2
     ");
     insta::assert_snapshot!(world.regatta(["setup", "--global", "--dry-run"]).shown(), @"
@@ -282,4 +282,15 @@ fn its_other_flags_are_accepted_for_what_they_mean() {
         world.regatta(["status"]).exited(0).stdout.lines().next().unwrap().split(':').next(),
         Some("the store answers")
     );
+}
+
+#[test]
+fn commands_work_after_a_wait_in_a_repository_that_regatta_has_not_used() {
+    let mut world = World::new(REGATTA);
+    world.env("REGATTA_STORE", Ensemble::shared().url("unused"));
+    let mut jerry = Terminal::open(&world);
+    jerry.types("claude-orchestrator register --name Jerry --role developer");
+    jerry.types("claude-orchestrator send-message --to-name Jerry --content hi --instance-id Jerry");
+    jerry.types("claude-orchestrator wait-for-message --timeout 60");
+    assert_eq!(jerry.types("claude-orchestrator list-tasks").as_array().map(Vec::len), Some(0));
 }

@@ -523,3 +523,15 @@ fn has_higher_fences_after_a_loss(world: &World, store: &str) {
     assert!(fences.len() >= 3 && fences.iter().all(|fence| *fence > 1 << 32), "{fences:?}");
     world.regatta(["store", "check"]).exited(0);
 }
+
+#[test]
+fn a_loss_is_not_accepted_while_machines_work_unless_that_is_said() {
+    let world = World::new(REGATTA);
+    let daemon = world.daemon();
+    let refused = world.regatta(["store", "accept-loss"]).exited(6);
+    assert!(refused.stderr.starts_with("error: sessions are open: daemon on "), "{}", refused.stderr);
+    let accepted = world.regatta(["store", "accept-loss", "--yes"]).exited(0);
+    assert!(accepted.stdout.contains("era 1 begins"), "{}", accepted.stdout);
+    daemon.signal("TERM");
+    daemon.wait();
+}

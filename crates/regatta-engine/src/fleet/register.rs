@@ -44,9 +44,11 @@ pub(crate) async fn enter(ctx: &Context, kind: &SessionKind) -> Result<(), Engin
     let registry = read(store).await?;
     let order = registry.order(&own.id);
     if order.duty == NodeDuty::Kill {
+        // By the name that others know it by: several machines may have the host's.
+        let name = registry.nodes.get(&own.id).map_or(&own.name, |known| &known.name);
         return Err(EngineError::NoNode(format!(
-            "{} stopped the node {} with `regatta node kill`; `regatta node uncordon {}` lets it work again",
-            order.by, own.name, own.name
+            "{} stopped the node {name} with `regatta node kill`; `regatta node uncordon {name}` lets it work again",
+            order.by
         )));
     }
     // Before the name: a name whose node has no record is free for others.

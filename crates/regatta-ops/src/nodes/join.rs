@@ -91,8 +91,12 @@ impl JoinRequest {
                 "--store {:?} is not a store that machines can share",
                 self.store
             ))
-            .hinted("give postgres://USER@HOST/DATABASE"));
+            .hinted("give postgres://USER@HOST/DATABASE or zookeeper://HOST/CHROOT"));
         };
+        if ["zookeeper://", "zk://"].iter().any(|scheme| self.store.starts_with(scheme)) {
+            // The path of its address is the project.
+            return Ok(self.store.clone());
+        }
         match Self::project_of(&self.store) {
             Some(named) if named != self.project => Err(Refusal::usage(format!(
                 "--store names the project {named:?}, --project {:?}",
