@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use regatta_core::commit_message::{WITH, pins};
 use regatta_core::id::TaskId;
 use regatta_core::plain;
 use regatta_core::time::Timestamp;
@@ -193,5 +194,6 @@ fn trailers(car: &Car) -> Vec<(String, String)> {
     if let Some(name) = &car.request.accepted_by {
         trailers.push(("Regatta-Accepted-By".to_owned(), plain::spaced(name)));
     }
+    trailers.extend(pins(&car.request.siblings).map(|pin| (WITH.to_owned(), pin)));
     trailers
 }

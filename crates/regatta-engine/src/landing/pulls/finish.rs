@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use regatta_core::commit_message::{WITH, pins};
 use regatta_core::forge::pull::{Next, PullFacts};
 use regatta_core::forge::record::{PullEnd, PullRecord};
 use regatta_core::forge::words::{LONGEST, LONGEST_TITLE, harmless, harmless_line};
@@ -133,6 +134,7 @@ impl Pulls {
             message.push_str("\n\n");
         }
         message.push_str(&format!("Regatta-Task: {}\nRegatta-Attempt: {}\n", car.task, car.attempt));
+        message.extend(pins(&car.request.siblings).map(|pin| format!("{WITH}: {pin}\n")));
         let title = format!("{} ({})", harmless_line(&title, LONGEST_TITLE), facts.number);
         MergeRequest::Now { method, title, message }
     }
