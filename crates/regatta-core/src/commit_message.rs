@@ -45,11 +45,6 @@ pub fn pin(value: &str) -> Option<(RepoName, Oid)> {
     Some((RepoName::parse(name).ok()?, Oid::parse(commit).ok()?))
 }
 
-/// Key and value of each of Regatta's own trailers in a message.
-pub fn own_trailers(message: &[u8]) -> impl Iterator<Item = (String, String)> {
-    message.split(|byte| *byte == b'\n').filter_map(own_trailer)
-}
-
 /// Removes the trailers that only Regatta may write (`Regatta-Task`, `Regatta-Verdict`, …), except those that `is_true`
 /// accepts by key and value. A message without such trailers is returned unchanged.
 pub fn without_trailers(message: &[u8], is_true: impl Fn(&str, &str) -> bool) -> Vec<u8> {
@@ -180,8 +175,8 @@ mod tests {
                 "feat(a): did it\n\nRegatta-Task: a\nRegatta-Attempt: 1\n{WITH}: core@{core}\n{WITH}: shared@{here}\n"
             )
         );
-        let read = own_trailers(message.as_bytes()).filter(|(key, _)| key == WITH);
-        assert_eq!(read.filter_map(|(_, value)| pin(&value)).collect::<BTreeMap<_, _>>(), siblings);
+        let values = message.lines().filter_map(|line| line.strip_prefix(WITH)?.strip_prefix(": "));
+        assert_eq!(values.filter_map(pin).collect::<BTreeMap<_, _>>(), siblings);
         for odd in ["shared", "@", "shared@", "Shared@{here}", "shared@main", "../x@{here}", "shared@-x"] {
             assert_eq!(pin(&odd.replace("{here}", here.as_str())), None, "{odd}");
         }
