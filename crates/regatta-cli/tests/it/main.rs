@@ -61,6 +61,7 @@ mod repo_discover;
 mod repo_guide;
 mod repo_status;
 mod repos;
+mod repos_beside;
 mod rookery;
 mod run_again;
 mod run_agents;
