@@ -57,6 +57,7 @@ mod pull_requests;
 mod queue;
 mod radar;
 mod repo_add;
+mod repo_clone;
 mod repo_discover;
 mod repo_guide;
 mod repo_status;
