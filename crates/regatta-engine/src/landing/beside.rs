@@ -4,9 +4,10 @@
 //! raised only where it would say nothing: a dependency has landed since, the target was tested with a newer one, or
 //! somebody else moved the target.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use regatta_core::id::TaskId;
 use regatta_core::repos::RepoName;
 use regatta_core::state::TaskState;
 use regatta_core::train::Car;
@@ -38,25 +39,31 @@ impl Beside {
         if ctx.settings.config.land.test_command.is_none() || ctx.builds_on().is_empty() {
             return Ok(Self::default());
         }
-        let newest = ctx.blocking(|ctx| ctx.newest_pins()).await?;
-        let mut landed = Vec::new();
-        for car in cars {
-            landed.push(landed_elsewhere(ctx, car, &newest).await?);
-        }
+        let made_with: BTreeSet<Pins> = cars.iter().map(|car| car.request.siblings.clone()).collect();
+        let (newest, apart) = ctx
+            .blocking(move |ctx| {
+                let newest = ctx.newest_pins()?;
+                let apart = apart(&mut History::of(ctx), &made_with, &newest)?;
+                Ok::<_, GitError>((newest, apart))
+            })
+            .await?;
+        let landed = landed_elsewhere(ctx, cars, &apart).await?;
         let (cars, tip) = (cars.to_vec(), tip.cloned());
         let found = ctx.blocking(move |ctx| {
             let tested = target::tested_with(&ctx.repository.state_dir, &ctx.repository.target);
             let tested = tested.filter(|(at, _)| Some(at) == tip.as_ref()).map(|(_, with)| with);
-            let mut own = Vec::new();
-            for (car, landed) in cars.iter().zip(&landed) {
+            let mut history = History::of(ctx);
+            let (none, mut own) = (LandedElsewhere::new(), Vec::new());
+            for car in &cars {
                 let ground = match &tested {
                     Some(with) => with.clone(),
                     None if tip.as_ref() == Some(&car.request.base) => Pins::new(),
                     None => newest.clone(),
                 };
-                own.push(raised(ctx, &car.request.siblings, landed, &ground, &newest)?);
+                let landed = landed.get(&car.task).unwrap_or(&none);
+                own.push(raised(&mut history, &car.request.siblings, landed, &ground, &newest)?);
             }
-            let within = within(ctx, &own)?;
+            let within = within(&mut history, &own)?;
             Ok::<_, GitError>(Self { own, newest, within })
         });
         Ok(found.await?)
@@ -105,49 +112,85 @@ impl Beside {
     }
 }
 
-/// What the dependencies of a car landed in repositories whose commit beside it is not part of their target: only such
-/// a commit can lack it.
-async fn landed_elsewhere(
-    ctx: &Arc<Context>,
-    car: &Car,
+/// What is in which commit of the other repositories, asked once.
+struct History<'a> {
+    ctx: &'a Context,
+    known: HashMap<(RepoName, Oid, Oid), bool>,
+}
+
+impl<'a> History<'a> {
+    fn of(ctx: &'a Context) -> Self {
+        Self { ctx, known: HashMap::new() }
+    }
+
+    /// Whether the repository has both commits, and the second contains the first.
+    fn is_in(&mut self, name: &RepoName, commit: &Oid, other: &Oid) -> Result<bool, GitError> {
+        let key = (name.clone(), commit.clone(), other.clone());
+        if let Some(known) = self.known.get(&key) {
+            return Ok(*known);
+        }
+        let Ok(yard) = self.ctx.of(Some(name)) else { return Ok(false) };
+        let work = &yard.repository.work;
+        let is_in = work.has_commit(commit)?
+            && (commit == other || (work.has_commit(other)? && work.is_ancestor(commit, other)?));
+        self.known.insert(key, is_in);
+        Ok(is_in)
+    }
+
+    fn has(&mut self, name: &RepoName, commit: &Oid) -> Result<bool, GitError> {
+        self.is_in(name, commit, commit)
+    }
+}
+
+/// Commits that are not part of their repository's target.
+fn apart(
+    history: &mut History<'_>,
+    made_with: &BTreeSet<Pins>,
     newest: &Pins,
-) -> Result<LandedElsewhere, LandError> {
-    let (pins, newest) = (car.request.siblings.clone(), newest.clone());
-    let apart = ctx.blocking(move |ctx| {
-        let mut apart = BTreeSet::new();
-        for (name, pin) in pins {
-            let (Ok(yard), Some(tip)) = (ctx.of(Some(&name)), newest.get(&name)) else { continue };
-            let work = &yard.repository.work;
-            if pin != *tip && work.has_commit(&pin)? && !work.is_ancestor(&pin, tip)? {
-                apart.insert(name);
+) -> Result<BTreeSet<(RepoName, Oid)>, GitError> {
+    let mut apart = BTreeSet::new();
+    for (name, pin) in made_with.iter().flatten() {
+        if let Some(tip) = newest.get(name)
+            && pin != tip
+            && !history.is_in(name, pin, tip)?
+        {
+            apart.insert((name.clone(), pin.clone()));
+        }
+    }
+    Ok(apart)
+}
+
+/// What the dependencies of cars landed in repositories whose commit beside them is not part of the target: only such a
+/// commit can lack it.
+async fn landed_elsewhere(
+    ctx: &Context,
+    cars: &[Car],
+    apart: &BTreeSet<(RepoName, Oid)>,
+) -> Result<BTreeMap<TaskId, LandedElsewhere>, LandError> {
+    let is_apart = |(name, pin): (&RepoName, &Oid)| apart.contains(&(name.clone(), pin.clone()));
+    let concerned = cars.iter().filter(|car| car.request.siblings.iter().any(is_apart)).map(|car| &car.task);
+    let concerned: Vec<&TaskId> = concerned.collect();
+    let store = ctx.services.store.as_ref();
+    let records = Records::load(store, concerned.iter().copied()).await?;
+    let deps = concerned.iter().filter_map(|task| records.get(task)).flat_map(|record| &record.spec.deps);
+    let dependencies = Records::load(store, deps).await?;
+    let mut found: BTreeMap<TaskId, LandedElsewhere> = BTreeMap::new();
+    for (task, own) in concerned.iter().filter_map(|task| Some((*task, records.get(task)?))) {
+        for record in own.spec.deps.iter().filter_map(|dependency| dependencies.get(dependency)) {
+            let repo = record.spec.repo.as_ref().or(ctx.home_name());
+            if let (Some(repo), Some(TaskState::Landed { commit, .. })) = (repo, record.met()) {
+                let landed = found.entry(task.clone()).or_default();
+                landed.entry(repo.clone()).or_default().push(commit.clone());
             }
         }
-        Ok::<_, GitError>(apart)
-    });
-    let apart = apart.await?;
-    let mut landed = LandedElsewhere::new();
-    if apart.is_empty() {
-        return Ok(landed);
     }
-    let store = ctx.services.store.as_ref();
-    let own = Records::load(store, [&car.task]).await?;
-    let Some(own) = own.get(&car.task) else { return Ok(landed) };
-    let dependencies = Records::load(store, &own.spec.deps).await?;
-    for record in own.spec.deps.iter().filter_map(|dependency| dependencies.get(dependency)) {
-        let repo = record.spec.repo.as_ref().or(ctx.home_name());
-        if let (Some(repo), Some(TaskState::Landed { commit, .. })) = (repo, record.met())
-            && apart.contains(repo)
-        {
-            landed.entry(repo.clone()).or_default().push(commit.clone());
-        }
-    }
-    Ok(landed)
+    Ok(found)
 }
 
 /// The commits that a car was made with, raised to those that the ground was tested with, and to the newest ones where
 /// a dependency has landed since or the commit is not here.
 fn raised(
-    ctx: &Context,
+    history: &mut History<'_>,
     made_with: &Pins,
     landed: &LandedElsewhere,
     ground: &Pins,
@@ -155,44 +198,36 @@ fn raised(
 ) -> Result<Pins, GitError> {
     let mut pins = Pins::new();
     for (name, tip) in newest {
-        let Ok(yard) = ctx.of(Some(name)) else { continue };
-        let work = &yard.repository.work;
-        let mut pin = tip.clone();
+        let mut pin = tip;
         if let Some(made) = made_with.get(name)
-            && made != tip
-            && work.has_commit(made)?
+            && history.has(name, made)?
         {
-            let mut lacks = false;
+            let mut has_all = true;
             for commit in landed.get(name).into_iter().flatten() {
-                lacks |= !work.has_commit(commit)? || !work.is_ancestor(commit, made)?;
+                has_all &= history.is_in(name, commit, made)?;
             }
-            if !lacks {
-                pin = made.clone();
-            }
+            pin = if has_all { made } else { tip };
         }
         if let Some(below) = ground.get(name)
-            && *below != pin
-            && (!work.has_commit(below)? || !work.is_ancestor(below, &pin)?)
+            && !history.is_in(name, below, pin)?
         {
-            let is_newer = work.has_commit(below)? && work.is_ancestor(&pin, below)?;
-            pin = if is_newer { below.clone() } else { tip.clone() };
+            pin = if history.is_in(name, pin, below)? { below } else { tip };
         }
-        pins.insert(name.clone(), pin);
+        pins.insert(name.clone(), pin.clone());
     }
     Ok(pins)
 }
 
 /// Which commits of these are part of which others.
-fn within(ctx: &Context, rows: &[Pins]) -> Result<HashSet<(RepoName, Oid, Oid)>, GitError> {
+fn within(history: &mut History<'_>, rows: &[Pins]) -> Result<HashSet<(RepoName, Oid, Oid)>, GitError> {
     let mut by_name: BTreeMap<&RepoName, BTreeSet<&Oid>> = BTreeMap::new();
     for (name, pin) in rows.iter().flatten() {
         by_name.entry(name).or_default().insert(pin);
     }
     let mut found = HashSet::new();
-    for (name, pins) in by_name.into_iter().filter(|(_, pins)| pins.len() > 1) {
-        let Ok(yard) = ctx.of(Some(name)) else { continue };
+    for (name, pins) in by_name {
         for (a, b) in pins.iter().flat_map(|a| pins.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b) {
-            if yard.repository.work.is_ancestor(a, b)? {
+            if history.is_in(name, a, b)? {
                 found.insert((name.clone(), a.clone(), b.clone()));
             }
         }
