@@ -87,7 +87,7 @@ impl Upstream<'_> {
         self.compared(fetch.then_some(FETCH_LIMIT))
     }
 
-    /// The same with the remote's commits, for somebody who waits: they come soon or not at all.
+    /// The same with the remote's commits, while a task waits: they come soon or not at all.
     pub(crate) fn compare_soon(&self) -> Result<Comparison, GitError> {
         self.compared(Some(SOON))
     }

@@ -1,8 +1,8 @@
 //! Which commits of the repositories that this one builds on are beside a candidate when it is tested.
 //!
 //! Those that its cars were made with, so that no other change to those repositories makes a car fail. A commit is
-//! raised only where it would say nothing: a dependency has landed since, the target was tested with a newer one, or
-//! somebody else moved the target.
+//! raised only where it would say nothing: a dependency has landed since, the target was tested with a newer one, or it
+//! was moved by other means than a landing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
