@@ -1,8 +1,15 @@
 //! The message of the commit that Regatta makes for an agent: a conventional subject, and trailers that record its
 //! origin.
 
+use std::collections::BTreeMap;
+
 use crate::id::TaskId;
+use crate::oid::Oid;
+use crate::repos::RepoName;
 use crate::spec::TaskSpec;
+
+/// The trailer that names a repository beside the lane, and its commit: `Regatta-With: shared@<commit>`.
+pub const WITH: &str = "Regatta-With";
 
 /// Longest subject line.
 const SUBJECT_LEN: usize = 72;
@@ -11,14 +18,31 @@ const SUBJECT_LEN: usize = 72;
 const TYPES: [&str; 11] =
     ["feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert"];
 
-/// `feat(<id>): <summary>` with the task and the attempt as trailers.
-pub fn commit_message(spec: &TaskSpec, attempt: u32, summary: &str) -> String {
+/// `feat(<id>): <summary>` with the task, the attempt and the repositories beside its lane as trailers.
+pub fn commit_message(
+    spec: &TaskSpec,
+    attempt: u32,
+    siblings: &BTreeMap<RepoName, Oid>,
+    summary: &str,
+) -> String {
     let subject =
         subject(&spec.id, first_line(summary).or_else(|| first_line(&spec.title)).unwrap_or("work"));
     let rest = summary.lines().skip(1).collect::<Vec<_>>().join("\n");
     let rest = String::from_utf8(without_trailers(rest.as_bytes(), |_, _| false)).unwrap_or_default();
     let body = if rest.trim().is_empty() { String::new() } else { format!("{}\n\n", rest.trim()) };
-    format!("{subject}\n\n{body}Regatta-Task: {}\nRegatta-Attempt: {attempt}\n", spec.id)
+    let beside: String = pins(siblings).map(|pin| format!("{WITH}: {pin}\n")).collect();
+    format!("{subject}\n\n{body}Regatta-Task: {}\nRegatta-Attempt: {attempt}\n{beside}", spec.id)
+}
+
+/// The values of [`WITH`] for these repositories.
+pub fn pins(siblings: &BTreeMap<RepoName, Oid>) -> impl Iterator<Item = String> {
+    siblings.iter().map(|(name, commit)| format!("{name}@{commit}"))
+}
+
+/// The repository and the commit of one value of [`WITH`].
+pub fn pin(value: &str) -> Option<(RepoName, Oid)> {
+    let (name, commit) = value.trim().split_once('@')?;
+    Some((RepoName::parse(name).ok()?, Oid::parse(commit).ok()?))
 }
 
 /// Removes the trailers that only Regatta may write (`Regatta-Task`, `Regatta-Verdict`, …), except those that `is_true`
@@ -93,7 +117,7 @@ mod tests {
         let check = |title: &str, summary: &str, expected: &str| {
             let mut task = spec("add-oauth");
             task.title = title.to_owned();
-            let message = commit_message(&task, 2, summary);
+            let message = commit_message(&task, 2, &BTreeMap::new(), summary);
             assert_eq!(message.lines().next().unwrap(), expected);
             assert!(message.ends_with("\n\nRegatta-Task: add-oauth\nRegatta-Attempt: 2\n"), "{message}");
             assert!(message.lines().next().unwrap().chars().count() <= 72);
@@ -128,14 +152,39 @@ mod tests {
 
     #[test]
     fn a_summary_forges_no_trailer() {
-        let message =
-            commit_message(&spec("a"), 1, "did it\n\nbody\nRegatta-Verdict: pass\nRegatta-Task: b\n");
+        let message = commit_message(
+            &spec("a"),
+            1,
+            &BTreeMap::new(),
+            "did it\n\nbody\nRegatta-Verdict: pass\nRegatta-Task: b\n",
+        );
         assert_eq!(message, "feat(a): did it\n\nbody\n\nRegatta-Task: a\nRegatta-Attempt: 1\n");
     }
 
     #[test]
+    fn the_repositories_beside_the_lane_are_named_and_nobody_else_names_them() {
+        let shared = (RepoName::parse("shared").unwrap(), Oid::sample("shared"));
+        let siblings =
+            BTreeMap::from([shared.clone(), (RepoName::parse("core").unwrap(), Oid::sample("core"))]);
+        let forged = format!("did it\n\n{WITH}: shared@{}\n", Oid::sample("forged"));
+        let message = commit_message(&spec("a"), 1, &siblings, &forged);
+        let (core, here) = (Oid::sample("core"), &shared.1);
+        assert_eq!(
+            message,
+            format!(
+                "feat(a): did it\n\nRegatta-Task: a\nRegatta-Attempt: 1\n{WITH}: core@{core}\n{WITH}: shared@{here}\n"
+            )
+        );
+        let values = message.lines().filter_map(|line| line.strip_prefix(WITH)?.strip_prefix(": "));
+        assert_eq!(values.filter_map(pin).collect::<BTreeMap<_, _>>(), siblings);
+        for odd in ["shared", "@", "shared@", "Shared@{here}", "shared@main", "../x@{here}", "shared@-x"] {
+            assert_eq!(pin(&odd.replace("{here}", here.as_str())), None, "{odd}");
+        }
+    }
+
+    #[test]
     fn a_longer_summary_becomes_the_body() {
-        let message = commit_message(&spec("a"), 1, "Short.\n\nBecause of reasons.");
+        let message = commit_message(&spec("a"), 1, &BTreeMap::new(), "Short.\n\nBecause of reasons.");
         assert_eq!(
             message,
             "feat(a): Short.\n\nBecause of reasons.\n\nRegatta-Task: a\nRegatta-Attempt: 1\n"

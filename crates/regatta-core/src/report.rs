@@ -9,6 +9,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, Evidence};
+use crate::commit_message::pins;
 use crate::event::{Event, EventBody};
 use crate::id::TaskId;
 use crate::oid::Oid;
@@ -270,6 +271,9 @@ impl TaskReport {
             }
             if let Some(head) = &attempt.head {
                 let _ = writeln!(text, "- commit {head}");
+            }
+            for pin in pins(&attempt.siblings) {
+                let _ = writeln!(text, "- with {pin}");
             }
         }
         for landing in &self.landings {

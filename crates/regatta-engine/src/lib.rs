@@ -7,6 +7,7 @@ mod alarms;
 mod away;
 mod budget;
 pub mod clock;
+pub mod cloning;
 mod commands;
 pub mod confine;
 pub mod context;

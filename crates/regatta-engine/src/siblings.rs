@@ -6,6 +6,7 @@
 //!
 //! Invariant: what a person changed in a sibling is saved in its own repository before it is replaced or removed.
 
+mod fresh;
 mod layout;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
 use regatta_core::repos::RepoName;
 
+pub(crate) use fresh::{Fresh, LastLook};
 pub(crate) use layout::Layout;
 
 use crate::clock;

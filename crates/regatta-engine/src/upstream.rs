@@ -17,6 +17,8 @@ use crate::redact::Redactor;
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
 /// How long a fetch may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// How long a fetch may take while a task waits for it.
+const SOON: Duration = Duration::from_secs(30);
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +84,15 @@ impl Upstream<'_> {
     /// Compares the target with the remote's. With `fetch` the remote's commits are brought here first, so that they
     /// can be counted. Trouble with the remote is part of the result.
     pub fn compare(&self, fetch: bool) -> Result<Comparison, GitError> {
+        self.compared(fetch.then_some(FETCH_LIMIT))
+    }
+
+    /// The same with the remote's commits, while a task waits: they come soon or not at all.
+    pub(crate) fn compare_soon(&self) -> Result<Comparison, GitError> {
+        self.compared(Some(SOON))
+    }
+
+    fn compared(&self, fetch: Option<Duration>) -> Result<Comparison, GitError> {
         let here = self.repo.read_ref(&self.branch())?;
         let Some(remote) = default_remote(self.work)? else {
             let none =
@@ -102,9 +113,9 @@ impl Upstream<'_> {
             Ok(None) => return Ok(unknown(format!("{remote} has no branch {}", self.target))),
             Err(error) => return Ok(unknown(complaint(&error))),
         };
-        if fetch
+        if let Some(limit) = fetch
             && !self.work.has_commit(&there)?
-            && let Err(error) = self.fetch_from(&remote, &there)
+            && let Err(error) = self.fetch_from(&remote, &there, limit)
         {
             return Ok(unknown(complaint(&error)));
         }
@@ -132,7 +143,7 @@ impl Upstream<'_> {
         let Some(remote) = default_remote(self.work)? else { return Ok(None) };
         let Some(there) = self.ask(&remote)? else { return Ok(None) };
         if !self.work.has_commit(&there)? {
-            self.fetch_from(&remote, &there)?;
+            self.fetch_from(&remote, &there, FETCH_LIMIT)?;
         }
         Ok(Some(there))
     }
@@ -155,10 +166,10 @@ impl Upstream<'_> {
     }
 
     /// Brings a commit of the remote here, and holds it with a ref, so that no `git gc` removes it.
-    fn fetch_from(&self, remote: &str, there: &Oid) -> Result<(), GitError> {
+    fn fetch_from(&self, remote: &str, there: &Oid, limit: Duration) -> Result<(), GitError> {
         let held = format!("refs/regatta/remote/{}", self.target);
         let quiet = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
-        let mut command = self.git(FETCH_LIMIT).args(quiet).args(["--no-auto-maintenance", "--refmap="]);
+        let mut command = self.git(limit).args(quiet).args(["--no-auto-maintenance", "--refmap="]);
         // Regatta's own git directory has few refs: these say what need not be sent.
         let known = [self.branch(), self.tracking(remote)];
         for tip in known.iter().filter_map(|name| self.repo.read_ref(name).ok().flatten()) {
@@ -205,7 +216,7 @@ impl Upstream<'_> {
 }
 
 /// What git said about a remote, in one line and without a password.
-fn complaint(error: &GitError) -> String {
+pub(crate) fn complaint(error: &GitError) -> String {
     let text = match error {
         GitError::Failed { stderr, .. } => {
             let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -2,6 +2,7 @@
 //! store and the settings.
 
 mod add;
+mod clone;
 mod discover;
 mod freshness;
 mod graph;
@@ -72,8 +73,13 @@ impl Project {
 
     /// The project as seen from each of its repositories that can be used.
     pub fn usable_repos(&self) -> Vec<Project> {
-        let others = self.config.other_repos().filter_map(|row| self.open_row(row, Repo::find).ok());
-        std::iter::once(self.clone()).chain(others).collect()
+        std::iter::once(self.clone()).chain(self.usable_others().map(|(_, other)| other)).collect()
+    }
+
+    /// The same without its own, each with its name.
+    pub(crate) fn usable_others(&self) -> impl Iterator<Item = (RepoName, Project)> {
+        let open = |row: &RepoConfig| Some((row.name.clone(), self.open_row(row, Repo::find).ok()?));
+        self.config.other_repos().filter_map(open)
     }
 
     fn open_row(

@@ -2,6 +2,7 @@
 //! registry.
 
 mod add;
+mod clone;
 mod discover;
 mod graph;
 mod import;
@@ -19,7 +20,7 @@ use crate::ui::Ui;
 
 pub(crate) use discover::Args as DiscoverArgs;
 
-/// Work with several repositories in one project: list, add, find, compare, pull.
+/// Work with several repositories in one project: list, add, find, clone, compare, pull.
 ///
 /// The repositories are in `repos` of regatta.yaml. `regatta repo add NAME DIR` adds the first one.
 ///
@@ -35,6 +36,7 @@ pub(crate) enum RepoCommand {
     Status(status::Args),
     Graph(graph::Args),
     Pull(pull::Args),
+    Clone(clone::Args),
     Import(import::Args),
 }
 
@@ -53,6 +55,7 @@ pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Resul
         RepoCommand::Status(args) => status::run(args, &required(global)?, ui).await,
         RepoCommand::Graph(args) => graph::run(args, &required(global)?, ui).await,
         RepoCommand::Pull(args) => pull::run(args, &required(global)?, ui).await,
+        RepoCommand::Clone(args) => clone::run(args, &required(global)?, ui).await,
         RepoCommand::Import(args) => import::run(args, global, ui).await,
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
+use regatta_core::commit_message::pins;
 use regatta_core::id::TaskId;
 use regatta_core::node::listed;
 use regatta_core::part::Part;
@@ -211,6 +212,9 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     }
     if let Some(head) = &attempt.head {
         text.push_str(&format!("          - commit {head}\n"));
+    }
+    for pin in pins(&attempt.siblings) {
+        text.push_str(&format!("          - with {pin}\n"));
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use regatta_core::repos::RepoName;
 use regatta_ops::documents::{TrustDocument, TrustItem, TrustKind};
 
 use crate::cli::Global;
@@ -17,7 +18,7 @@ use regatta_ops::Refusal;
 /// Lists git settings, hooks and remotes, and the parts of regatta.yaml that run a program or loosen a limit, with
 /// what changed since you last agreed. On a terminal it then asks. Elsewhere `--yes` agrees; without it the command
 /// only shows, and exits with 6 if something is not trusted. The record is in your own state directory, never in the
-/// repository.
+/// repository. In a project with several repositories all of them are shown and recorded, each by itself.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only show, never ask.
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         }
         return Ok(Exit::Refused);
     }
-    project.trust_everything()?;
+    project.trust_project()?;
     if !ui.json && !ui.quiet {
         ui.line("recorded: you trust this from now on");
     }
@@ -73,15 +74,21 @@ fn show(project: &Project, items: &[TrustItem], ui: &Ui) {
         return;
     }
     let file = project.config_file.as_deref().map_or_else(|| "regatta.yaml".to_owned(), shown);
-    for (kind, title) in [
+    let titles = [
         (TrustKind::State, "state directory".to_owned()),
         (TrustKind::Git, "git settings, hooks and remotes".to_owned()),
         (TrustKind::File, file),
-    ] {
-        let mut of_kind = items.iter().filter(|item| item.kind == kind).peekable();
+    ];
+    let mut repos: Vec<Option<&RepoName>> = items.iter().map(|item| item.repo.as_ref()).collect();
+    repos.dedup();
+    for (repo, (kind, title)) in repos.iter().flat_map(|repo| titles.iter().map(move |title| (*repo, title)))
+    {
+        let mut of_kind =
+            items.iter().filter(|item| item.kind == *kind && item.repo.as_ref() == repo).peekable();
         if of_kind.peek().is_none() {
             continue;
         }
+        let title = repo.map_or_else(|| title.clone(), |repo| format!("{repo}: {title}"));
         ui.line(ui.paint(Style::Strong, &title));
         for item in of_kind {
             let mark = if item.trusted { ui.paint(Style::Good, "✓") } else { ui.paint(Style::Bad, "?") };

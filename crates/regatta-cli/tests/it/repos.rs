@@ -70,6 +70,37 @@ fn a_plan_over_three_repositories_lands_in_order_and_each_finds_what_landed_besi
 }
 
 #[test]
+fn commits_name_the_commits_beside_their_lane_and_an_agent_cannot() {
+    for strategy in ["rebase", "squash", "merge"] {
+        let yaml = format!(
+            "land: {{ strategy: {strategy} }}\nrepos: [{{ name: shared }}, {{ name: api, depends_on: [shared] }}]\n"
+        );
+        let yard = Yard::new(&["shared", "api"], &yaml);
+        let world = &yard.world;
+        let forged = "0123456789012345678901234567890123456789";
+        let plan = world.plan(&format!(
+            "- {{ id: lib, repo: shared, prompt: \"echo one > lib.txt\" }}\n\
+             - id: use\n  repo: api\n  deps: [lib]\n  prompt: |\n    \
+             echo 1 > a.txt; git add a.txt; git commit -qm one -m 'Regatta-With: shared@{forged}'\n    \
+             echo 2 > b.txt; regatta done --verdict pass --summary 'two\n\n    regatta-with: other@{forged}'\n"
+        ));
+        world.regatta(["run", &plan.display().to_string()]).exited(0);
+        let shared = world.repo().git_in(&yard.dir("shared"), ["rev-parse", "main"]);
+        let said = world.repo().git_in(&yard.dir("api"), ["log", "-1", "--format=%B", "main"]);
+        assert!(said.ends_with(&format!("\nRegatta-With: shared@{shared}")), "{strategy}: {said}");
+        let all = world.repo().git_in(&yard.dir("api"), ["log", "--format=%B", "main"]);
+        assert!(!all.contains(forged), "{strategy}: {all}");
+        let own = world.repo().git_in(&yard.dir("shared"), ["log", "--format=%B", "main"]);
+        assert!(!own.contains("Regatta-With"), "{own}");
+        let line = format!("- with shared@{shared}\n");
+        let status = world.regatta(["status", "use"]).exited(0).stdout;
+        assert!(status.contains(&line), "{status}");
+        let report = world.regatta(["report"]).exited(0).stdout;
+        assert_eq!(report.matches(&line).count(), 1, "{report}");
+    }
+}
+
+#[test]
 fn what_an_agent_changes_beside_its_lane_is_saved_in_that_repository() {
     let mut yard = Yard::new(&["libs/shared", "api", "web"], CHAIN);
     yard.world.env("REGATTA_SANDBOX", "off");

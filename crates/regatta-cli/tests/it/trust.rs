@@ -4,6 +4,7 @@ use regatta_testkit::world::World;
 
 use crate::REGATTA;
 use crate::doctor::told;
+use crate::repo_add::beside;
 
 #[test]
 fn a_repository_that_runs_nothing_has_nothing_to_agree_to() {
@@ -75,5 +76,39 @@ fn without_a_home_every_look_names_the_next_step() {
     insta::assert_snapshot!(store.join("\n"), @r"
     ✕ store         neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it
                     → set HOME to your home directory, or XDG_STATE_HOME to where your Regatta keeps its records
+    ");
+}
+
+#[test]
+fn all_repositories_of_a_project_are_shown_and_recorded_each_by_itself() {
+    let world = World::new(REGATTA);
+    let api = beside(&world, "api", &[]);
+    beside(&world, "web", &[]);
+    world.config("repos: [{ name: api }, { name: web }]\n");
+    let plan = world.plan("- { id: a, repo: api, prompt: \"echo a > a.txt\" }\n");
+    world.run(&plan, &[]).exited(0);
+    world.repo().git_in(&api, ["config", "core.sshCommand", "evil-ssh"]);
+    let shown = world.regatta(["trust", "--show"]).exited(6).stdout;
+    assert!(
+        shown.ends_with("\napi: git settings, hooks and remotes\n  ? core.sshcommand: evil-ssh\n"),
+        "{shown}"
+    );
+    let found = world.regatta(["doctor", "--json"]).json();
+    insta::assert_snapshot!(told(&found, "repositories"), @"
+    warning: api: git settings or hooks that you do not trust yet: core.sshcommand
+      hint: its tasks wait; `regatta trust` shows them and records that you agree
+    ");
+    let document = world.regatta(["trust", "--json"]).exited(6).json();
+    let item = document["items"].as_array().and_then(|items| items.last()).unwrap();
+    assert_eq!((&item["repo"], &item["trusted"]), (&serde_json::json!("api"), &serde_json::json!(false)));
+    world.regatta(["trust", "--yes", "--quiet"]).exited(0);
+    world.regatta(["trust", "--show"]).exited(0);
+    // The record is that of the repository itself.
+    world.regatta_in(&api, ["trust", "--show"]).exited(0);
+    world.regatta(["trust", "--revoke"]).exited(0);
+    insta::assert_snapshot!(world.regatta_in(&api, ["trust", "--show"]).shown(), @"
+    git settings, hooks and remotes
+      ? core.sshcommand: evil-ssh
+    --- exit 6
     ");
 }

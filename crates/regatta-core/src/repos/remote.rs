@@ -101,6 +101,55 @@ impl std::fmt::Display for RemoteAddress {
     }
 }
 
+/// What git may use by itself; other schemes start a program that the address names.
+const SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
+
+/// The address to clone for a row's `remote`. An `owner/name` is on the host of `beside`, an address of the project's
+/// own repository, and written like it; without one, on github.com. `None` for what git should not be given.
+pub fn to_clone(remote: &str, beside: Option<&str>) -> Option<String> {
+    let remote = remote.trim();
+    if is_slug(remote) {
+        let slug = clean(remote);
+        let like =
+            beside.map(str::trim).filter(|beside| is_safe(beside)).and_then(|beside| like(beside, &slug));
+        return Some(like.unwrap_or_else(|| format!("https://github.com/{slug}.git")));
+    }
+    is_safe(remote).then(|| remote.to_owned())
+}
+
+/// The address of another repository on the host of `beside`, without a password.
+fn like(beside: &str, slug: &str) -> Option<String> {
+    RemoteAddress::parse(beside)?.host?;
+    match beside.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split('/').next()?;
+            let host = authority.rsplit('@').next()?;
+            let at = if scheme.eq_ignore_ascii_case("ssh") { authority } else { host };
+            Some(format!("{scheme}://{at}/{slug}.git"))
+        }
+        None => Some(format!("{}:{slug}.git", beside.split(':').next()?)),
+    }
+}
+
+/// `owner/name`, with groups between them on some hosts.
+fn is_slug(text: &str) -> bool {
+    let is_part = |part: &str| {
+        let first = part.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+        first && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+    };
+    text.contains('/') && text.split('/').all(is_part)
+}
+
+/// Whether git reads it as an address: neither as an option, nor as the name of a program.
+fn is_safe(text: &str) -> bool {
+    let Some(address) = RemoteAddress::parse(text) else { return false };
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_known = scheme.is_none_or(|scheme| SCHEMES.contains(&scheme.as_str()));
+    let is_dashed = |part: &str| part.starts_with('-');
+    let host = address.host.as_deref().unwrap_or_default();
+    is_known && !is_dashed(text) && !is_dashed(host) && !text.contains("::") && !is_dashed(&address.path)
+}
+
 fn clean(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
     path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/').to_owned()
@@ -162,6 +211,44 @@ mod tests {
         }
         for text in ["acme/web", "api", "https://gitlab.com/acme/api", ""] {
             assert!(!address.is_meant_by(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_cloned_is_an_address_and_nothing_else() {
+        let own = |remote: &str, beside: &str| to_clone(remote, Some(beside)).unwrap();
+        assert_eq!(to_clone("acme/api", None).as_deref(), Some("https://github.com/acme/api.git"));
+        assert_eq!(own("acme/api", "/srv/git/home.git"), "https://github.com/acme/api.git");
+        assert_eq!(own("acme/api", "git@github.com:acme/home.git"), "git@github.com:acme/api.git");
+        assert_eq!(own("a/b/api", "https://x:secret@gitlab.org/a/home"), "https://gitlab.org/a/b/api.git");
+        assert_eq!(own("acme/api", "ssh://git@host.org:2222/home"), "ssh://git@host.org:2222/acme/api.git");
+        assert_eq!(own("acme/api", "ext::sh -c id"), "https://github.com/acme/api.git");
+        for address in ["/srv/git/api.git", "file:///srv/api", "https://host.org/a/b", "git@host.org:a/b.git"]
+        {
+            assert_eq!(to_clone(address, None).as_deref(), Some(address));
+        }
+        for odd in [
+            "",
+            "api",
+            "../api",
+            "./a/b",
+            "-u/x",
+            "--upload-pack=id",
+            "a/-b",
+            "ext::sh -c id",
+            "fd::7",
+            "x::y:z",
+            "evil://host/x",
+            "-oProxyCommand=id:x",
+            "ssh://-oProxyCommand=id/x",
+            "git@-oProxyCommand=id:x",
+            "a/b c",
+            "a//b",
+            "a/..",
+            "host.org:-x",
+            "https://host.org/a\nb",
+        ] {
+            assert_eq!(to_clone(odd, None), None, "{odd}");
         }
     }
 

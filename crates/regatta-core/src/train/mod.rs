@@ -7,6 +7,8 @@ pub mod bets;
 mod guard;
 pub mod history;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use guard::{guarded, why_guarded};
@@ -15,6 +17,7 @@ use crate::attempt::Attempt;
 use crate::commit_message::commit_message;
 use crate::id::TaskId;
 use crate::oid::Oid;
+use crate::repos::RepoName;
 use crate::rest::Rest;
 use crate::spec::TaskSpec;
 use crate::time::Timestamp;
@@ -140,6 +143,9 @@ pub struct LandRequest {
     /// Who accepted it although its verdict was not good, for the commit's trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_by: Option<String>,
+    /// The commits of the repositories beside the lane that the work was made in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub siblings: BTreeMap<RepoName, Oid>,
     /// What only a newer version knows of it.
     #[serde(flatten)]
     pub rest: Rest,
@@ -161,10 +167,11 @@ impl LandRequest {
             proposal: Proposal::default(),
             base,
             head,
-            message: commit_message(spec, made.n, made.work_summary()),
+            message: commit_message(spec, made.n, &made.siblings, made.work_summary()),
             verdict: made.verdict,
             checked: !spec.checks.is_empty(),
             accepted_by: None,
+            siblings: made.siblings.clone(),
             rest: Rest::default(),
         }
     }

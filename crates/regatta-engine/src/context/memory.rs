@@ -10,6 +10,7 @@ use regatta_core::oid::Oid;
 use crate::fleet::FleetMemory;
 use crate::landing::pulls::PullMemory;
 use crate::landing::train::TrainMemory;
+use crate::siblings::LastLook;
 
 /// A task whose work waits for a person, at this commit.
 type Guarded = (TaskId, Option<String>);
@@ -21,6 +22,8 @@ pub struct Memory {
     pub(crate) train: Arc<TrainMemory>,
     /// When pull requests were looked at, and what passed. Of one repository.
     pub(crate) pulls: Arc<PullMemory>,
+    /// How current it was when its remote was last asked. Of one repository.
+    pub(crate) upstream: Arc<LastLook>,
     /// Held while an account is chosen. Of the project.
     pub(crate) choosing: Arc<tokio::sync::Mutex<()>>,
     /// Lanes of settled tasks that could not be removed in time. Of one repository.
@@ -49,6 +52,7 @@ impl Memory {
             pulls: Arc::default(),
             lanes_to_retire: Arc::default(),
             saved: Arc::default(),
+            upstream: Arc::default(),
             ..self.clone()
         }
     }

@@ -3,9 +3,11 @@
 //! Invariant: no head reaches the target without passing [`board`]. It examines the commits themselves, so it makes no
 //! difference whether an attempt just ended, was adopted, or was done last week.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use regatta_core::id::TaskId;
+use regatta_core::repos::RepoName;
 
 use super::clean::{Rules, clean};
 use super::inspect::{Inspected, inspect};
@@ -19,6 +21,8 @@ pub struct Passenger<'a> {
     pub task: &'a TaskId,
     /// The attempt that made the work.
     pub attempt: u32,
+    /// The commits of the repositories beside its lane.
+    pub siblings: &'a BTreeMap<RepoName, Oid>,
     /// The commit its lane started from.
     pub base: &'a Oid,
     /// The commit with its work.
@@ -57,7 +61,8 @@ pub fn board(
         return Ok(Boarded::Fit { head, taken_out: Vec::new(), large: Vec::new() });
     }
     let private = lanes.brought_in(work.task)?;
-    let rules = Rules { private: &private, task: work.task, attempt: work.attempt, mask };
+    let Passenger { task, attempt, siblings, .. } = *work;
+    let rules = Rules { private: &private, task, attempt, siblings, mask };
     let looked_at = clean(lanes.work(), &known, work.head, &rules)
         .and_then(|cleaned| Ok((inspect(lanes.work(), &known, &cleaned.head)?, cleaned)));
     match looked_at {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use regatta_core::commit_message::{WITH, pins};
 use regatta_core::id::TaskId;
 use regatta_core::plain;
 use regatta_core::time::Timestamp;
@@ -14,6 +15,7 @@ use regatta_core::train::{Car, CarStep};
 
 use super::candidate::{self, Candidate, CandidateRequest, Survey};
 use crate::git::{GitError, Oid, Work};
+use crate::siblings::Pins;
 
 /// One car's approval: the task may be approved again with other work, or with the same work once more.
 pub(super) type Approval = (TaskId, u64);
@@ -52,6 +54,8 @@ pub(super) struct Chain {
     pub(super) tree: Oid,
     /// Cars that the tip itself refuses.
     pub(super) refused: Vec<(usize, Refusal)>,
+    /// The commits of other repositories that are beside it when it is tested.
+    pub(super) with: Pins,
 }
 
 impl Chain {
@@ -96,8 +100,13 @@ impl Chains {
         needs: &[Vec<usize>],
         now: Timestamp,
     ) -> Result<Chain, GitError> {
-        let mut chain =
-            Chain { base: tip.clone(), links: Vec::new(), tree: work.tree_of(tip)?, refused: Vec::new() };
+        let mut chain = Chain {
+            base: tip.clone(),
+            links: Vec::new(),
+            tree: work.tree_of(tip)?,
+            refused: Vec::new(),
+            with: Pins::new(),
+        };
         for &n in list {
             let needs = needs.get(n).map_or(&[][..], Vec::as_slice);
             if !needs.iter().all(|need| chain.links.iter().any(|(there, _)| there == need)) {
@@ -193,5 +202,6 @@ fn trailers(car: &Car) -> Vec<(String, String)> {
     if let Some(name) = &car.request.accepted_by {
         trailers.push(("Regatta-Accepted-By".to_owned(), plain::spaced(name)));
     }
+    trailers.extend(pins(&car.request.siblings).map(|pin| (WITH.to_owned(), pin)));
     trailers
 }

@@ -4,13 +4,14 @@
 //! Invariant: the result depends only on the commits and the rules, never on how or when the work was done. A commit
 //! that is fit to land stays as it is; from the others only the unfit part is removed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use regatta_core::commit_message::without_trailers;
+use regatta_core::commit_message::{WITH, pin, without_trailers};
 use regatta_core::id::TaskId;
+use regatta_core::repos::RepoName;
 use regatta_core::time::Timestamp;
 
 use super::candidate::author_of;
@@ -23,8 +24,10 @@ pub(super) struct Rules<'a> {
     pub(super) private: &'a BTreeSet<PathBuf>,
     /// Regatta's trailers may name only this task,
     pub(super) task: &'a TaskId,
-    /// and of no later attempt.
+    /// of no later attempt,
     pub(super) attempt: u32,
+    /// and only these repositories beside its lane.
+    pub(super) siblings: &'a BTreeMap<RepoName, Oid>,
     /// Removes secrets from a message.
     pub(super) mask: &'a dyn Fn(&str) -> String,
 }
@@ -79,6 +82,7 @@ fn reworded(commit: &LoggedCommit, rules: &Rules<'_>) -> Vec<u8> {
     let is_true = |key: &str, value: &str| match key {
         "Regatta-Task" => value == rules.task.as_str(),
         "Regatta-Attempt" => value.parse().is_ok_and(|n: u32| (1..=rules.attempt).contains(&n)),
+        WITH => pin(value).is_some_and(|(name, commit)| rules.siblings.get(&name) == Some(&commit)),
         _ => false,
     };
     let message = without_trailers(&commit.message, is_true);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use regatta_core::commit_message::pins;
 use regatta_core::exit::Exit;
 use regatta_core::hex::hex;
 use sha2::{Digest as _, Sha256};
@@ -14,6 +15,7 @@ use crate::commands::{NO_LIMIT, Ran, Shell};
 use crate::context::Context;
 use crate::git::Oid;
 use crate::session::node_name;
+use crate::siblings::Pins;
 use crate::worker::Stop;
 
 /// Maximum number of kept gate outputs.
@@ -35,15 +37,16 @@ pub(crate) enum Gate {
 
 /// A fingerprint of everything that defines the gate: passing one gate says nothing about another. `None` without a
 /// gate.
-pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
+pub(crate) fn fingerprint(ctx: &Context, with: &Pins) -> Option<String> {
     let config = &ctx.settings.config;
     let command = config.land.test_command.as_ref()?;
-    // The repositories beside the candidate belong to the gate.
-    let mut machine = machine_kind();
-    for (name, pin) in ctx.newest_pins().unwrap_or_default() {
-        machine.push_str(&format!(" {name}@{pin}"));
-    }
-    Some(fingerprint_of(command, config.lane.setup.as_deref().unwrap_or_default(), &machine))
+    Some(fingerprint_of(command, config.lane.setup.as_deref().unwrap_or_default(), &surroundings(with)))
+}
+
+/// The kind of machine, and the repositories beside the candidate.
+fn surroundings(with: &Pins) -> String {
+    let parts: Vec<String> = [machine_kind()].into_iter().chain(pins(with)).collect();
+    parts.join(" ")
 }
 
 /// The kind of machine that a pass counts for: what passes on one may fail on another.
@@ -60,10 +63,11 @@ fn fingerprint_of(command: &str, setup: &str, machine: &str) -> String {
     hex(&hash.finalize())
 }
 
-/// Checks out `candidate` separately and runs the gate there.
+/// Checks out `candidate` separately, with these commits of other repositories beside it, and runs the gate there.
 pub(crate) async fn gate(
     ctx: &Arc<Context>,
     candidate: &Oid,
+    with: &Pins,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Gate, LandError> {
     let land = &ctx.settings.config.land;
@@ -77,8 +81,7 @@ pub(crate) async fn gate(
             move |ctx| ctx.repository.lanes.lease(&candidate)
         })
         .await?;
-    let pins = ctx.blocking(|ctx| ctx.newest_pins()).await?;
-    ctx.lay_out_siblings(&lane, &pins).await?;
+    ctx.lay_out_siblings(&lane, with).await?;
     ctx.furnish(&lane, Path::new("")).await?;
     let name = candidate.short();
     let dir = ctx.repository.state_dir.join("gates").join(name);
@@ -189,6 +192,8 @@ fn failure(ctx: &Context, what: &str, command: &str, candidate: &Oid, ran: &Ran)
 mod tests {
     use std::collections::BTreeSet;
 
+    use regatta_core::repos::RepoName;
+
     use super::*;
 
     #[test]
@@ -206,5 +211,10 @@ mod tests {
         let all: BTreeSet<&String> = others.iter().chain([&known]).collect();
         assert_eq!(all.len(), 5);
         assert!(here.contains(std::env::consts::ARCH), "{here}");
+        // Without other repositories, passes of older versions count.
+        assert_eq!(surroundings(&Pins::new()), here);
+        let with = |commit| Pins::from([(RepoName::parse("lib").unwrap(), Oid::sample(commit))]);
+        let all = BTreeSet::from([here, surroundings(&with("one")), surroundings(&with("two"))]);
+        assert_eq!(all.len(), 3);
     }
 }

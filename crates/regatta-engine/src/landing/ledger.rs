@@ -9,10 +9,12 @@ use regatta_core::train::Car;
 use regatta_core::train::bets::{self, CarStanding, Known, Member, Plan, Record, Scene};
 use tokio::sync::Notify;
 
+use super::beside::Beside;
 use super::chain::{Approval, Chain, Chains, Refusal, approval};
 use super::fence::HeldFence;
 use super::train::Hold;
 use crate::git::{GitError, Oid, Work};
+use crate::siblings::Pins;
 
 /// Maximum number of green lists considered for landing.
 const GREEN_LISTS: usize = 64;
@@ -99,6 +101,19 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a gate sees: the files of a candidate, and those of the repositories beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Content {
+    pub(super) tree: Oid,
+    pub(super) with: Pins,
+}
+
+impl Content {
+    pub(super) fn of(chain: &Chain) -> Self {
+        Self { tree: chain.tree.clone(), with: chain.with.clone() }
+    }
+}
+
 /// Content that failed.
 #[derive(Clone, Debug)]
 struct Red {
@@ -120,16 +135,18 @@ struct Pause {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) chains: Chains,
-    green: HashSet<Oid>,
-    red: HashMap<Oid, Red>,
+    green: HashSet<Content>,
+    red: HashMap<Content, Red>,
     green_lists: Vec<Vec<Approval>>,
     standings: HashMap<Approval, CarStanding>,
     record: Record,
     numbers: u32,
     /// How long the last gate took.
     typical: Option<Duration>,
-    /// The gate whose passes were read from the store.
-    pub(super) gate: Option<String>,
+    /// The gate that the results are of, whatever is beside the candidates,
+    gate: Option<String>,
+    /// and the commits beside them for which this round has read the store's passes.
+    read: HashSet<Pins>,
     pause: Option<Pause>,
     /// Cars that have waited for the user's checkout.
     waited: HashSet<Approval>,
@@ -140,7 +157,7 @@ pub(super) struct Ledger {
 #[derive(Clone, Debug)]
 pub(super) struct UnderWay {
     pub(super) cars: Vec<u64>,
-    pub(super) tree: Oid,
+    pub(super) content: Content,
     pub(super) since: Instant,
 }
 
@@ -150,6 +167,8 @@ pub(super) struct Situation {
     pub(super) cars: Vec<Car>,
     /// For each car those before it that it builds on.
     pub(super) needs: Vec<Vec<usize>>,
+    /// What is beside them when they are tested.
+    pub(super) beside: Beside,
     pub(super) running: Vec<UnderWay>,
     pub(super) slots: usize,
     pub(super) has_gate: bool,
@@ -170,14 +189,32 @@ pub(super) struct Decision {
 }
 
 impl Ledger {
-    /// Takes in the passes that the store remembers.
-    pub(super) fn load(&mut self, gate: String, passed: Vec<Oid>) {
+    /// A round begins with this gate: the results of another one do not count.
+    pub(super) fn begin(&mut self, gate: String) {
         if self.gate.as_ref() != Some(&gate) {
-            // Another gate: the results of the old one do not count.
             *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
         }
         self.gate = Some(gate);
-        self.green.extend(passed);
+        self.read.clear();
+    }
+
+    /// Whether this round has read the passes with these commits beside the candidates.
+    pub(super) fn has_read(&self, with: &Pins) -> bool {
+        self.read.contains(with)
+    }
+
+    /// Takes in the passes that the store remembers.
+    pub(super) fn load(&mut self, with: &Pins, passed: Vec<Oid>) {
+        self.green.extend(passed.into_iter().map(|tree| Content { tree, with: with.clone() }));
+        self.read.insert(with.clone());
+    }
+
+    /// Puts the listed cars on the tip.
+    fn build(&mut self, work: &Work, situation: &Situation, list: &[usize]) -> Result<Chain, GitError> {
+        let Situation { tip, cars, needs, beside, now, .. } = situation;
+        let chain = self.chains.build(work, tip, cars, list, needs, *now)?;
+        let with = beside.of(chain.links.iter().map(|(n, _)| *n));
+        Ok(Chain { with, ..chain })
     }
 
     /// True for the first call only.
@@ -187,7 +224,7 @@ impl Ledger {
 
     /// Decides what to do; builds the candidates whose content it has to know.
     pub(super) fn decide(&mut self, work: &Work, situation: &Situation) -> Result<Decision, GitError> {
-        let Situation { tip, cars, needs, running, slots, has_gate, now } = situation;
+        let Situation { cars, needs, running, slots, has_gate, .. } = situation;
         let members: Vec<Member> = cars
             .iter()
             .map(|car| Member { standing: self.standing(car, *has_gate), checked: car.request.checked })
@@ -212,7 +249,7 @@ impl Ledger {
             if let Some(chain) = built.get(list) {
                 return self.known(chain, list, cars, running, *has_gate);
             }
-            match self.chains.build(work, tip, cars, list, needs, *now) {
+            match self.build(work, situation, list) {
                 Ok(chain) => {
                     refused.extend(chain.refused.iter().cloned());
                     let known = self.known(&chain, list, cars, running, *has_gate);
@@ -239,7 +276,7 @@ impl Ledger {
         let eject = plan.eject.iter().map(|n| (*n, self.said_of(&built, &with_needs(*n)))).collect();
         let mut chain = |list: &Vec<usize>| match built.remove(list) {
             Some(chain) => Ok(chain),
-            None => self.chains.build(work, tip, cars, list, needs, *now),
+            None => self.build(work, situation, list),
         };
         Ok(Decision {
             refused,
@@ -267,24 +304,25 @@ impl Ledger {
         has_gate: bool,
     ) -> Known {
         let seqs = || chain.links.iter().map(|(n, _)| cars[*n].seq);
-        match self.red.get(&chain.tree) {
+        let content = Content::of(chain);
+        match self.red.get(&content) {
             // The tip refuses all of them: they leave before anything is tested.
             _ if chain.links.is_empty() && !list.is_empty() => Known::Running,
-            _ if !has_gate || self.green.contains(&chain.tree) => Known::Green,
+            _ if !has_gate || self.green.contains(&content) => Known::Green,
             Some(red) if seqs().all(|seq| red.cars.contains(&seq)) => Known::Red,
-            _ if running.iter().any(|test| test.tree == chain.tree) => Known::Running,
+            _ if running.iter().any(|test| test.content == content) => Known::Running,
             _ => Known::Unknown,
         }
     }
 
     fn said_of(&self, built: &HashMap<Vec<usize>, Chain>, list: &[usize]) -> String {
-        let red = built.get(list).and_then(|chain| self.red.get(&chain.tree));
+        let red = built.get(list).and_then(|chain| self.red.get(&Content::of(chain)));
         red.map(|red| red.detail.clone()).unwrap_or_default()
     }
 
     /// Lists that passed on another tip, or behind cars that have landed since, and whose content on this tip passed.
     fn green_on(&mut self, work: &Work, situation: &Situation) -> Result<Vec<Vec<usize>>, GitError> {
-        let Situation { tip, cars, needs, has_gate, now, .. } = situation;
+        let Situation { cars, has_gate, .. } = situation;
         let mut found: Vec<Vec<usize>> = Vec::new();
         if !has_gate {
             return Ok(found);
@@ -299,8 +337,8 @@ impl Ledger {
             if list.is_empty() || found.contains(&list) {
                 continue;
             }
-            let chain = self.chains.build(work, tip, cars, &list, needs, *now)?;
-            if chain.links.len() == list.len() && self.green.contains(&chain.tree) {
+            let chain = self.build(work, situation, &list)?;
+            if chain.links.len() == list.len() && self.green.contains(&Content::of(&chain)) {
                 found.push(list);
             }
         }
@@ -321,8 +359,8 @@ impl Ledger {
             seqs.iter().filter_map(|seq| cars.iter().position(|car| car.seq == *seq)).collect();
         match failure {
             None => {
-                self.green.insert(chain.tree.clone());
-                self.red.remove(chain.tree);
+                self.green.insert(chain.content.clone());
+                self.red.remove(chain.content);
                 if !chain.cars.is_empty() {
                     self.green_lists.push(chain.cars.to_vec());
                     let surplus = self.green_lists.len().saturating_sub(GREEN_LISTS);
@@ -334,8 +372,9 @@ impl Ledger {
                     self.red.clear();
                 }
                 let red = Red { detail: detail.to_owned(), cars: seqs.iter().copied().collect() };
-                self.red.insert(chain.tree.clone(), red);
-                if let ([only], true) = (&*list, chain.cars.len() == 1 && self.green.contains(chain.on)) {
+                self.red.insert(chain.content.clone(), red);
+                let below = Content { tree: chain.on.clone(), with: chain.content.with.clone() };
+                if let ([only], true) = (&*list, chain.cars.len() == 1 && self.green.contains(&below)) {
                     return Some(*only);
                 }
             }
@@ -387,7 +426,7 @@ impl Ledger {
     pub(super) fn pause_for_tip(&mut self, tip: &Oid, tip_tree: &Oid, cars: &[Car], why: String) {
         let only_for = (tip.clone(), cars.iter().map(|car| car.seq).collect());
         self.pause_for(why.into(), RED_TIP, RED_TIP * 30, Some(only_for));
-        self.red.remove(tip_tree);
+        self.red.retain(|content, _| content.tree != *tip_tree);
     }
 
     fn pause_for(
@@ -429,8 +468,8 @@ impl Ledger {
 pub(super) struct Tested<'a> {
     pub(super) cars: &'a [Approval],
     /// The content.
-    pub(super) tree: &'a Oid,
-    /// The content of its base.
+    pub(super) content: &'a Content,
+    /// The tree of its base.
     pub(super) on: &'a Oid,
     pub(super) took: Duration,
 }

@@ -17,6 +17,7 @@ pub mod train;
 pub mod unfinished;
 
 mod at_hub;
+mod beside;
 mod by_path;
 mod chain;
 mod clean;

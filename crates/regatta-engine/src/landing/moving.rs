@@ -12,6 +12,7 @@ use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish,
 use super::train::{Ground, Hold, LandError, Train, Went};
 use super::{local, target};
 use crate::git::{GitError, Oid};
+use crate::siblings::Pins;
 use crate::{clock, failpoint};
 
 /// How often missing objects are rebuilt.
@@ -164,12 +165,14 @@ impl Train {
         let landed = chain.links.iter().zip(cars).map(|((_, commit), car)| (car.clone(), commit.clone()));
         let landed: Vec<_> = landed.collect();
         self.landed(landed).await?;
-        self.remember(chain.commit().clone()).await
+        self.remember(chain.commit().clone(), &chain.with).await
     }
 
-    async fn remember(&self, tip: Oid) -> Result<(), LandError> {
-        let target = self.ctx.repository.target.clone();
-        Ok(self.ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &target, &tip)).await?)
+    async fn remember(&self, tip: Oid, with: &Pins) -> Result<(), LandError> {
+        let (target, with) = (self.ctx.repository.target.clone(), with.clone());
+        let remembered =
+            self.ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &target, &tip, with));
+        Ok(remembered.await?)
     }
 
     /// A `git gc --prune=now` that started before the target moved may have removed objects of what landed: no ref
@@ -240,7 +243,8 @@ impl Train {
             local::bring_along(&self.ctx, tip.clone()).await;
         }
         self.landed(landed.into_iter().map(|(car, _, commit)| (car, commit)).collect()).await?;
-        self.remember(tip).await?;
+        // What was beside it when it was tested is not known any more.
+        self.remember(tip, &Pins::new()).await?;
         self.load_cars().await?;
         Ok(Went::On)
     }

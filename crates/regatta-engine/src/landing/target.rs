@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, absent_is_none, io, replace_file};
 use crate::hub::names;
+use crate::siblings::Pins;
 
 /// What is remembered about a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ struct TargetRecord {
     tip: Oid,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
+    /// The commits of other repositories that were beside it when it was tested; empty if unknown.
+    #[serde(default, skip_serializing_if = "Pins::is_empty")]
+    with: Pins,
 }
 
 /// Why a train is stopped until its user decides.
@@ -131,8 +135,14 @@ pub fn stopped(state_dir: &Path, target: &str) -> Option<Stopped> {
 }
 
 /// Records the target's tip after a landing.
-pub(super) fn remember(repo: &Repo, target: &str, tip: &Oid) -> Result<(), GitError> {
-    save(&repo.state_dir, target, &TargetRecord { tip: tip.clone(), stopped: None })
+pub(super) fn remember(repo: &Repo, target: &str, tip: &Oid, with: Pins) -> Result<(), GitError> {
+    save(&repo.state_dir, target, &TargetRecord { tip: tip.clone(), stopped: None, with })
+}
+
+/// The tip that the last landing left, and the commits of other repositories that it was tested with, if known.
+pub(super) fn tested_with(state_dir: &Path, target: &str) -> Option<(Oid, Pins)> {
+    let record = load(state_dir, target).ok().flatten()?;
+    (!record.with.is_empty()).then_some((record.tip, record.with))
 }
 
 /// Checks whether the target, which is at `local`, still contains what landed on it.
@@ -160,7 +170,7 @@ pub(super) fn look(
             let lost = if there { lost_tasks(work, &last, tip)? } else { Vec::new() };
             if there && lost.is_empty() {
                 // The same work in other commits: they were amended or rebased.
-                remember(repo, target, tip)?;
+                remember(repo, target, tip, Pins::new())?;
                 return Ok(TargetStanding::Sound);
             }
             let without = if lost.is_empty() { String::new() } else { format!(" without {}", some(&lost)) };
@@ -262,7 +272,7 @@ pub fn resume(
     let stopped = at_fence.or_else(|| stopped(&repo.state_dir, target));
     // A record that cannot be read is replaced, too.
     if path(&repo.state_dir, target).exists() {
-        remember(repo, target, &tip)?;
+        remember(repo, target, &tip, Pins::new())?;
     }
     Ok(Some((stopped, tip)))
 }

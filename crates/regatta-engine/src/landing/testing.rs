@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::chain::{Approval, Chain, approval};
 use super::gate::{self, Gate};
 use super::gc::Gc;
-use super::ledger::{Tested, UnderWay};
+use super::ledger::{Content, Tested, UnderWay};
 use super::train::{LandError, Train};
 use crate::git::{Expect, Oid, RefEdit};
 use crate::persist::until_answered;
@@ -27,7 +27,7 @@ pub(super) struct CandidateTest {
     pub(super) base: Oid,
     on: Oid,
     pub(super) commit: Oid,
-    tree: Oid,
+    content: Content,
     pub(super) since: Instant,
     pub(super) since_at: regatta_core::time::Timestamp,
     stop: watch::Sender<Option<Stop>>,
@@ -60,7 +60,7 @@ impl Train {
         running
             .map(|test| UnderWay {
                 cars: test.cars.iter().map(|(_, seq)| *seq).collect(),
-                tree: test.tree.clone(),
+                content: test.content.clone(),
                 since: test.since,
             })
             .collect()
@@ -79,10 +79,10 @@ impl Train {
         };
         self.hold(chain.commit(), true).await?;
         let (stop, stopped) = watch::channel(None);
-        let (ctx, commit) = (self.ctx.clone(), chain.commit().clone());
+        let (ctx, commit, content) = (self.ctx.clone(), chain.commit().clone(), Content::of(&chain));
         let handle = self.gates.spawn({
-            let commit = commit.clone();
-            async move { gate::gate(&ctx, &commit, stopped).await }
+            let (commit, with) = (commit.clone(), chain.with.clone());
+            async move { gate::gate(&ctx, &commit, &with, stopped).await }
         });
         self.tests.push(CandidateTest {
             id: handle.id(),
@@ -90,7 +90,7 @@ impl Train {
             base: chain.base.clone(),
             on,
             commit,
-            tree: chain.tree.clone(),
+            content,
             since: Instant::now(),
             since_at: clock::now(),
             stop,
@@ -178,9 +178,10 @@ impl Train {
         let (note, failure) =
             (self.ctx.settings.redact(&note), failure.map(|detail| self.ctx.settings.redact(&detail)));
         if failure.is_none()
-            && let Some(gate) = gate::fingerprint(&self.ctx)
+            && let Some(gate) = gate::fingerprint(&self.ctx, &test.content.with)
         {
-            until_answered(|| self.ctx.services.store.record_pass(&gate, &test.tree, clock::now())).await?;
+            let (store, tree) = (&self.ctx.services.store, &test.content.tree);
+            until_answered(|| store.record_pass(&gate, tree, clock::now())).await?;
         }
         let here = test.cars.iter().filter(|(_, seq)| self.cars.iter().any(|car| car.seq == *seq));
         let told: Vec<(TaskId, LandStep)> = here
@@ -202,7 +203,7 @@ impl Train {
         }
         failpoint::reach("tested");
         let running: Vec<Vec<u64>> = self.under_way().into_iter().map(|test| test.cars).collect();
-        let tested = Tested { cars: &test.cars, tree: &test.tree, on: &test.on, took };
+        let tested = Tested { cars: &test.cars, content: &test.content, on: &test.on, took };
         let culprit = self.ctx.memory.train.ledger().learn(&tested, failure.as_deref(), &self.cars, &running);
         if let (Some(n), Some(detail)) = (culprit, failure) {
             self.eject(self.cars[n].clone(), detail).await?;

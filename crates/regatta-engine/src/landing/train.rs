@@ -20,6 +20,7 @@ use regatta_store::{Lander, RequestId, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::beside::Beside;
 use super::chain::{Approval, Refusal};
 use super::gate::{self, Gate};
 use super::gc::{self, Gc, GcGuard};
@@ -38,6 +39,7 @@ use crate::keeping::Landed;
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
 use crate::records::Records;
+use crate::siblings::Pins;
 use crate::worker::Stop;
 
 /// Maximum number of lanes of landed cars removed at the same time.
@@ -278,7 +280,7 @@ impl Train {
 
     async fn go(&mut self, mut changed: watch::Receiver<u64>) -> Result<(), LandError> {
         changed.mark_changed();
-        self.load_passes().await?;
+        self.begin().await?;
         if self.ctx.settings.config.land.test_command.is_some()
             && self.ctx.memory.train.ledger().is_first_round()
         {
@@ -373,10 +375,24 @@ impl Train {
         overdue.map_or(user, |overdue| user.min(overdue + Duration::from_millis(1)))
     }
 
-    async fn load_passes(&self) -> Result<(), LandError> {
-        if let Some(gate) = gate::fingerprint(&self.ctx) {
+    /// A round begins: what the store knows of the gate is read again.
+    async fn begin(&self) -> Result<(), LandError> {
+        let Some(gate) = gate::fingerprint(&self.ctx, &Pins::new()) else { return Ok(()) };
+        self.ctx.memory.train.ledger().begin(gate);
+        if self.ctx.builds_on().is_empty() {
+            self.load_passes(&Pins::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the passes with these commits beside the candidates, once in a round.
+    async fn load_passes(&self, with: &Pins) -> Result<(), LandError> {
+        if self.ctx.memory.train.ledger().has_read(with) {
+            return Ok(());
+        }
+        if let Some(gate) = gate::fingerprint(&self.ctx, with) {
             let passed = until_answered(|| self.ctx.services.store.passes(&gate)).await?;
-            self.ctx.memory.train.ledger().load(gate, passed);
+            self.ctx.memory.train.ledger().load(with, passed);
         }
         Ok(())
     }
@@ -585,9 +601,16 @@ impl Train {
             Some(tip) => tip.clone(),
             None => self.cars[0].request.base.clone(),
         };
+        let beside = Beside::load(&self.ctx, &self.cars, ground.tip.as_ref()).await?;
+        if !self.ctx.builds_on().is_empty() {
+            for with in beside.likely() {
+                self.load_passes(&with).await?;
+            }
+        }
         let situation = Situation {
             tip: base.clone(),
             cars: self.cars.clone(),
+            beside,
             needs: self.deps.needs(&self.cars),
             running: self.under_way(),
             slots: self.ctx.settings.config.land.parallel.max(1) as usize,

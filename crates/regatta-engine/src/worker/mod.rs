@@ -155,6 +155,8 @@ pub(crate) struct Worker {
     planted: Option<String>,
     /// What the agent changed in the repositories beside its lane, in sentences.
     strayed: Vec<String>,
+    /// Which repositories beside its lane are behind their remotes, in words.
+    behind: Vec<String>,
     /// What its agent has to know about work that came from another machine.
     arrived: Option<String>,
     /// Its checkpoints at the hub, while its agent runs.
@@ -236,6 +238,7 @@ impl Worker {
             had_the_target: false,
             planted: None,
             strayed: Vec::new(),
+            behind: Vec::new(),
             arrived: None,
             saving: None,
         }

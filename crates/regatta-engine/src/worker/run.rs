@@ -168,7 +168,8 @@ impl Worker {
         Ok(shim)
     }
 
-    /// What to know besides the task itself: how the last attempt failed, and whose work conflicts.
+    /// What to know besides the task itself: how the last attempt failed, whose work conflicts, and what
+    /// beside it is behind its remote.
     async fn guidance(&self) -> Option<String> {
         let failure = match (&self.arrived, super::gather::guidance(&self.history)) {
             (Some(arrived), Some(failure)) => Some(format!("{arrived}\n{failure}")),
@@ -179,10 +180,8 @@ impl Worker {
         } else {
             None
         };
-        match (failure, counsel) {
-            (Some(failure), Some(counsel)) => Some(format!("{failure}\n{counsel}")),
-            (failure, counsel) => failure.or(counsel),
-        }
+        let parts: Vec<String> = [failure, counsel, self.behind_in_words()].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("\n"))
     }
 
     pub(crate) async fn started(&self, shim: &Shim) -> Result<(), WorkerError> {

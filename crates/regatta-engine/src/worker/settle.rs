@@ -376,10 +376,11 @@ impl Worker {
     /// Moves the lane's HEAD to the commit of its work that may land.
     pub(super) async fn board(&self, site: &Site) -> Result<Boarded, WorkerError> {
         let (ctx, attempt, own) = (self.ctx.clone(), self.claim.attempt, self.own_secrets.clone());
+        let siblings = self.record.siblings.clone();
         self.git(site, move |_, lane| {
             let head = ctx.repository.lanes.take_over(lane)?;
             let (task, base, target) = (&lane.task, &lane.base, ctx.repository.target.as_str());
-            let passenger = Passenger { task, attempt, base, head: &head, target };
+            let passenger = Passenger { task, attempt, siblings: &siblings, base, head: &head, target };
             let mask = |text: &str| own.redact(&ctx.settings.redact(text)).into_owned();
             let boarded = boarding::board(&ctx.repository.lanes, &passenger, &mask)?;
             if let Boarded::Fit { head: fit, .. } = &boarded {
@@ -408,7 +409,7 @@ impl Worker {
     /// Commits what the agent left; returns the reason if that was refused. Refused work is kept.
     pub(super) async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
         let summary = self.redact(summary);
-        let message = commit_message(&self.claim.spec, self.claim.attempt, &summary);
+        let message = commit_message(&self.claim.spec, self.claim.attempt, &self.record.siblings, &summary);
         let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane, &site.run_dir.join("hooks"));
         let (handle, stop) = (tokio::runtime::Handle::current(), self.stop.clone());
         let outcome = self

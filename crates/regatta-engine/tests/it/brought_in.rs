@@ -76,7 +76,14 @@ fn what_an_agent_commits_of_it_is_taken_out_again_and_its_own_git_ignores_it() {
     let committed = bench.committed(&lane, "m");
     assert_eq!(bench.git_in(&lane.path, &["ls-tree", "--name-only", "HEAD"]), "README.md\nwork");
     let (task, target) = (&lane.task, "main");
-    let work = Passenger { task, attempt: 1, base: &lane.base, head: &committed.oid, target };
+    let work = Passenger {
+        task,
+        attempt: 1,
+        siblings: &Default::default(),
+        base: &lane.base,
+        head: &committed.oid,
+        target,
+    };
     let Boarded::Fit { head, taken_out, large } = board(&bench.lanes, &work, &str::to_owned).unwrap() else {
         panic!("it is fit to land");
     };

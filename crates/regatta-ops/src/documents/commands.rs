@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
+use regatta_core::repos::RepoName;
 use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use regatta_core::train::history::Phase;
@@ -142,6 +143,9 @@ pub struct TrustItem {
     /// Its value now; `None` if it was removed.
     pub is: Option<String>,
     pub kind: TrustKind,
+    /// The name of its repository in `repos`; missing for the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
     /// Whether the user agreed to it.
     pub trusted: bool,
     /// The value that the user agreed to, if it differs.

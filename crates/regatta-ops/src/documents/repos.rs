@@ -155,6 +155,30 @@ pub enum PullResult {
     Held,
 }
 
+/// One repository in `repo clone --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RepoClonedDocument {
+    pub name: RepoName,
+    pub path: PathBuf,
+    /// Where it comes from, without a user and a password.
+    pub remote: Option<String>,
+    pub result: CloneResult,
+    /// Why it was not cloned.
+    pub why: Option<String>,
+}
+
+/// The result of a clone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloneResult {
+    /// It was cloned.
+    Cloned,
+    /// The repository was there already.
+    There,
+    /// It could not be cloned; nothing was changed.
+    Held,
+}
+
 /// The document of `repo graph --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RepoGraphDocument {

@@ -304,7 +304,8 @@ fn boarded(
     let Some(lanes) = project.lanes()? else { return Ok(head) };
     let target = project.target()?;
     let id = &task.spec.id;
-    let passenger = Passenger { task: id, attempt: made.n, base, head: &head, target: &target };
+    let (attempt, siblings) = (made.n, &made.siblings);
+    let passenger = Passenger { task: id, attempt, siblings, base, head: &head, target: &target };
     let redactor = redactor(&project.config);
     match boarding::board(&lanes, &passenger, &|text| redactor.redact(text).into_owned())? {
         Boarded::Fit { head, .. } => Ok(head),

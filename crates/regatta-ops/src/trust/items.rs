@@ -1,6 +1,7 @@
 //! What the settings of a repository can run, one item at a time, and what the user agreed to.
 
 use regatta_core::plain::clean_line;
+use regatta_core::repos::RepoName;
 use regatta_engine::git::Difference;
 use regatta_engine::trust::state_dir::{self, StateDirStanding};
 use regatta_engine::trust::{Aside, Book, Section, TrustError};
@@ -12,18 +13,44 @@ use crate::refusal::Refusal;
 use crate::secrets::masked;
 
 impl Project {
-    /// Everything in this repository that may run something or decides where work goes, and whether the user agreed.
+    /// Everything in the project's repositories that may run something or decides where work goes, and whether the user
+    /// agreed. Settings files of other repositories are not read, so they are not among it.
     pub async fn trust_items(&self) -> Result<Vec<TrustItem>, Refusal> {
         let mut items: Vec<TrustItem> = state(self)?.into_iter().collect();
         items.extend(git(self)?);
         items.extend(settings(self).await?);
+        for (name, other) in self.usable_others() {
+            let found = state(&other).and_then(|state| Ok((state, git(&other)?)));
+            let (state, git) = found.map_err(|refusal| about(&name, refusal))?;
+            let of_it = |item| TrustItem { repo: Some(name.clone()), ..item };
+            items.extend(state.into_iter().chain(git).map(of_it));
+        }
         Ok(items)
     }
 
-    /// Withdraws the user's agreement: the next start asks again.
-    pub fn revoke_trust(&self) -> Result<(), Refusal> {
-        Ok(Book::open(&self.repo)?.revoke(&self.repo)?)
+    /// Trusts all repositories of the project as they are now.
+    pub fn trust_project(&self) -> Result<(), Refusal> {
+        self.trust_everything()?;
+        for (name, other) in self.usable_others() {
+            other.trust_git().map_err(|refusal| about(&name, refusal))?;
+        }
+        Ok(())
     }
+
+    /// Withdraws the user's agreement to all repositories of the project: the next start asks again.
+    pub fn revoke_trust(&self) -> Result<(), Refusal> {
+        Book::open(&self.repo)?.revoke(&self.repo)?;
+        for (name, other) in self.usable_others() {
+            let revoked = Book::open(&other.repo).and_then(|mut book| book.revoke(&other.repo));
+            revoked.map_err(|error| about(&name, error.into()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A refusal that concerns one repository of the project.
+fn about(name: &RepoName, refusal: Refusal) -> Refusal {
+    Refusal { message: format!("{name}: {}", refusal.message), ..refusal }
 }
 
 /// The state directory, if it needs the user's agreement.
@@ -35,6 +62,7 @@ fn state(project: &Project) -> Result<Option<TrustItem>, Refusal> {
                 "not created here by your Regatta: its tasks, agents' programs and tokens would be used";
             Some(TrustItem {
                 kind: TrustKind::State,
+                repo: None,
                 what: project.repo.state_dir.display().to_string(),
                 was: None,
                 is: Some(why.to_owned()),
@@ -58,6 +86,7 @@ fn git(project: &Project) -> Result<Vec<TrustItem>, Refusal> {
         let masked = |value: Option<String>| value.map(|value| shown_value(&one.what, &value));
         TrustItem {
             kind: TrustKind::Git,
+            repo: None,
             was: masked(one.was),
             is: masked(one.is),
             what: one.what.clone(),
@@ -87,7 +116,7 @@ async fn settings(project: &Project) -> Result<Vec<TrustItem>, Refusal> {
         let same = book.agrees(&key, &section);
         let trusted = same || !matches!(verdict, Verdict::Untrusted(_));
         let was = was.filter(|_| !same).map(|was| was.shown.clone());
-        TrustItem { kind: TrustKind::File, what: key, was, is: Some(section.shown), trusted }
+        TrustItem { kind: TrustKind::File, repo: None, what: key, was, is: Some(section.shown), trusted }
     };
     Ok(sections(&project.file_config).into_iter().map(item).collect())
 }

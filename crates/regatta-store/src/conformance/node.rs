@@ -79,6 +79,7 @@ pub fn landing(head: &str) -> LandRequest {
         verdict: None,
         checked: false,
         accepted_by: None,
+        siblings: Default::default(),
         rest: Default::default(),
     }
 }

@@ -1,8 +1,12 @@
 //! The repositories of a project with several: whether each can be opened, what their manifests show, how current they
 //! are.
 
+use std::collections::BTreeMap;
+
+use regatta_core::repos::RepoName;
 use regatta_core::repos::dependencies::Standing;
 use regatta_core::repos::freshness::Freshness;
+use regatta_ops::documents::TrustItem;
 use regatta_ops::repos::ProjectRepos;
 
 use super::Finding;
@@ -27,6 +31,10 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
             let hint = format!("correct `remote` of {} in regatta.yaml, or its origin", repo.name);
             found.push(Finding::warning(CHECK, format!("{}: {warning}", repo.name)).hinted(hint));
         }
+    }
+    match project.trust_items().await {
+        Ok(items) => found.extend(untrusted(&items)),
+        Err(error) => found.push(Finding::from_error(CHECK, error)),
     }
     match repos.graph().await {
         Ok(graph) => {
@@ -61,4 +69,20 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
         found.push(Finding::ok(CHECK, number));
     }
     found
+}
+
+/// What the user has not agreed to in the other repositories; the project's own has a row of its own.
+fn untrusted(items: &[TrustItem]) -> Vec<Finding> {
+    let mut by_repo: BTreeMap<&RepoName, Vec<&str>> = BTreeMap::new();
+    for item in items.iter().filter(|item| !item.trusted) {
+        if let Some(repo) = &item.repo {
+            by_repo.entry(repo).or_default().push(&item.what);
+        }
+    }
+    let finding = |(repo, names): (&RepoName, Vec<&str>)| {
+        let names = names.join(", ");
+        Finding::warning(CHECK, format!("{repo}: git settings or hooks that you do not trust yet: {names}"))
+            .hinted("its tasks wait; `regatta trust` shows them and records that you agree")
+    };
+    by_repo.into_iter().map(finding).collect()
 }

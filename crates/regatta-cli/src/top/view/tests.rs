@@ -176,6 +176,7 @@ fn model() -> Model {
         verdict: None,
         checked: false,
         accepted_by: None,
+        siblings: Default::default(),
         rest: Default::default(),
     };
     for (n, name) in ["car-one", "car-two"].into_iter().enumerate() {

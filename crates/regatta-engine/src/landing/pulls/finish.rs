@@ -1,7 +1,9 @@
 //! From ready to landed: merged there, fetched, the branch here moved, the branch there deleted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use regatta_core::commit_message::{WITH, pins};
 use regatta_core::forge::pull::{Next, PullFacts};
 use regatta_core::forge::record::{PullEnd, PullRecord};
 use regatta_core::forge::words::{LONGEST, LONGEST_TITLE, harmless, harmless_line};
@@ -16,12 +18,14 @@ use crate::context::Context;
 use crate::failpoint;
 use crate::forge::{ForgeError, MergeRequest, Merged};
 use crate::git::GitError;
+use crate::landing::beside::Beside;
 use crate::landing::moving::waiting_for;
 use crate::landing::publish::{PublishRequest, Published, publish};
 use crate::landing::remote::{self, RemoteStanding};
 use crate::landing::train::LandError;
 use crate::landing::{gate, target};
 use crate::persist::until_answered;
+use crate::siblings::Pins;
 
 impl Pulls {
     /// Merges a pull request that is ready.
@@ -133,6 +137,7 @@ impl Pulls {
             message.push_str("\n\n");
         }
         message.push_str(&format!("Regatta-Task: {}\nRegatta-Attempt: {}\n", car.task, car.attempt));
+        message.extend(pins(&car.request.siblings).map(|pin| format!("{WITH}: {pin}\n")));
         let title = format!("{} ({})", harmless_line(&title, LONGEST_TITLE), facts.number);
         MergeRequest::Now { method, title, message }
     }
@@ -221,7 +226,7 @@ impl Pulls {
         }
         let task = car.task.clone();
         ctx.blocking(move |ctx| branch::let_go(ctx, &task)).await?;
-        let tested = is_tested(&ctx, &commit).await?;
+        let tested = is_tested(&ctx, car, &commit).await?;
         let step = LandStep::Merged { commit, number, tested };
         match self.train.take_steps(&[(car.task.clone(), step)]).await {
             Ok(()) => {}
@@ -231,7 +236,7 @@ impl Pulls {
         failpoint::reach("landed");
         self.train.retire(car).await;
         let name = ctx.repository.target.clone();
-        ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &name, &tip)).await?;
+        ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &name, &tip, Pins::new())).await?;
         ctx.memory.pulls.look_now();
         self.load().await?;
         Ok(Ended::Went)
@@ -299,11 +304,26 @@ impl Pulls {
     }
 }
 
-/// Whether exactly the tree of this commit passed the gate here.
-async fn is_tested(ctx: &Arc<Context>, commit: &Oid) -> Result<bool, Trouble> {
-    let Some(gate) = gate::fingerprint(ctx) else { return Ok(false) };
-    let passes = until_answered(|| ctx.services.store.passes(&gate)).await?;
-    let commit = commit.clone();
-    let tree = ctx.blocking(move |ctx| ctx.repository.work.tree_of(&commit)).await?;
-    Ok(passes.contains(&tree))
+/// Whether exactly the tree of this commit passed the gate here, with what its car has beside it.
+pub(super) async fn is_tested(ctx: &Arc<Context>, car: &Car, commit: &Oid) -> Result<bool, Trouble> {
+    let at = commit.clone();
+    let mut tree = None;
+    // The target may have moved since it was tested.
+    let alone = Beside::one(ctx, car, Some(&car.request.base)).await?;
+    let newest = Beside::one(ctx, car, None).await?;
+    for with in BTreeSet::from([alone, newest]) {
+        let Some(gate) = gate::fingerprint(ctx, &with) else { return Ok(false) };
+        let passes = until_answered(|| ctx.services.store.passes(&gate)).await?;
+        let tree = match &tree {
+            Some(tree) => tree,
+            None => {
+                let at = at.clone();
+                tree.insert(ctx.blocking(move |ctx| ctx.repository.work.tree_of(&at)).await?)
+            }
+        };
+        if passes.contains(tree) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -17,11 +17,11 @@ use regatta_core::train::{Car, CarStep, HeldBy, LandRequest};
 use regatta_store::{Operation, RequestId, StoreError, TaskQuery};
 
 use super::desk::Desk;
+use super::finish::is_tested;
 use super::{Ended, Pulls, Trouble, feed};
 use crate::clock;
 use crate::context::Context;
 use crate::forge::{ForgeError, Pull};
-use crate::landing::gate;
 use crate::persist::{for_test, until_answered};
 
 /// Most pull requests in one look.
@@ -222,7 +222,7 @@ impl Pulls {
         let ctx = self.train.ctx.clone();
         let now = clock::now();
         let mut record = record.clone();
-        let is_tested = record.tested.as_ref() == Some(head) || self.is_tested(head).await?;
+        let is_tested = record.tested.as_ref() == Some(head) || is_tested(&ctx, car, head).await?;
         let policy = desk.policy(&ctx, &record, is_tested);
         let heard = record.heard.keys();
         let own = record.comment.iter().map(|comment| comment.id.id.clone()).collect();
@@ -249,17 +249,6 @@ impl Pulls {
         self.records.put(record.clone()).await?;
         self.look_again_in_time(&record.task, &next, &due, &record, now);
         Ok(Some(Looked { car: car.clone(), record, facts, next, due }))
-    }
-
-    /// Whether exactly this work passed the gate here.
-    pub(super) async fn is_tested(&self, head: &regatta_core::oid::Oid) -> Result<bool, Trouble> {
-        let ctx = &self.train.ctx;
-        let Some(gate) = gate::fingerprint(ctx) else { return Ok(false) };
-        let passes = until_answered(|| ctx.services.store.passes(&gate)).await?;
-        let head = head.clone();
-        let tree = ctx.blocking(move |ctx| ctx.repository.work.tree_of(&head)).await?;
-        // A candidate on a target that had not moved has the tree of the work itself.
-        Ok(passes.contains(&tree))
     }
 
     /// Some things change without news from the forge: a time runs out.

@@ -93,6 +93,8 @@ struct Passed {
     head: Oid,
     /// The tree of the candidate that passed; none without a gate.
     tree: Option<Oid>,
+    /// The fingerprint of that gate.
+    gate: Option<String>,
 }
 
 impl PullMemory {

@@ -15,6 +15,7 @@ use super::{Ended, Passed, Pulls, Trouble, branch};
 use crate::failpoint;
 use crate::forge::{ForgeError, NewPull};
 use crate::git::GitError;
+use crate::landing::beside::Beside;
 use crate::landing::gate::{self, Gate};
 use crate::landing::merge::{Merged, git_date, merge_trees, write_commit};
 use crate::landing::remote::{self, Pushed};
@@ -68,7 +69,7 @@ impl Pulls {
                 self.train.conflicts(car, &paths, &tip).await?;
             }
             Candidate::AlreadyIn => return self.is_in(desk, car, tip).await,
-            Candidate::Clean(commit, tree) => self.test(car, commit, tree).await?,
+            Candidate::Clean(commit, tree) => self.test(car, &tip, (commit, tree)).await?,
         }
         Ok(Ended::Went)
     }
@@ -107,15 +108,16 @@ impl Pulls {
     }
 
     /// Tests a candidate in the background, unless its tree has passed already.
-    async fn test(&mut self, car: &Car, commit: Oid, tree: Oid) -> Result<(), LandError> {
+    async fn test(&mut self, car: &Car, tip: &Oid, (commit, tree): (Oid, Oid)) -> Result<(), LandError> {
         let ctx = self.train.ctx.clone();
         let head = car.request.head.clone();
-        let Some(gate) = gate::fingerprint(&ctx) else {
-            let passed = Passed { head, tree: None };
+        let with = Beside::one(&ctx, car, Some(tip)).await?;
+        let Some(gate) = gate::fingerprint(&ctx, &with) else {
+            let passed = Passed { head, tree: None, gate: None };
             ctx.memory.pulls.known().passed.insert(car.task.clone(), passed);
             return Ok(());
         };
-        let passed = Passed { head, tree: Some(tree.clone()) };
+        let passed = Passed { head, tree: Some(tree.clone()), gate: Some(gate.clone()) };
         if until_answered(|| ctx.services.store.passes(&gate)).await?.contains(&tree) {
             ctx.memory.pulls.known().passed.insert(car.task.clone(), passed);
             return Ok(());
@@ -125,7 +127,7 @@ impl Pulls {
         let (task, stop) = (car.task.clone(), self.stop_gates.subscribe());
         self.gated.insert(task.clone());
         self.gates.spawn(async move {
-            let gate = gate::gate(&ctx, &commit, stop).await;
+            let gate = gate::gate(&ctx, &commit, &with, stop).await;
             (task, passed, gate)
         });
         Ok(())
@@ -162,8 +164,8 @@ impl Pulls {
         if outcome == GateOutcome::Failed {
             return self.train.eject(car, note).await;
         }
-        if let (Some(gate), Some(tree)) = (gate::fingerprint(&ctx), &passed.tree) {
-            until_answered(|| ctx.services.store.record_pass(&gate, tree, clock::now())).await?;
+        if let (Some(gate), Some(tree)) = (&passed.gate, &passed.tree) {
+            until_answered(|| ctx.services.store.record_pass(gate, tree, clock::now())).await?;
         }
         ctx.memory.pulls.known().passed.insert(task, passed);
         Ok(())
