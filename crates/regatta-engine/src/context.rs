@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use regatta_core::causes::with_causes;
+use regatta_core::config::Sink;
 use regatta_core::id::TaskId;
 use regatta_core::repos::RepoName;
 use regatta_core::train::guarded;
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 
 use crate::engine::EngineError;
 use crate::fleet::AtHub;
-use crate::git::{GitError, Oid, Repo};
+use crate::git::{GitError, Oid, Repo, named_files};
 use crate::lease::Lease;
 use crate::notice::{Notice, Notices};
 use crate::process::Supervisor;
@@ -211,8 +212,17 @@ impl Context {
         let changed = self.repository.work.paths_between(base, head)?;
         let changed: Vec<String> = changed.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         let hooks = self.repository.work.trust().hooks_in_repository(&self.repository.checkout);
-        let more = &self.settings.config.land.guard;
-        Ok(guarded(&changed, hooks.as_deref(), more).map(str::to_owned))
+        let config = &self.settings.config;
+        let commands = config.notify.iter().filter_map(|row| match &row.sink {
+            Sink::Command(argv) => Some(argv),
+            _ => None,
+        });
+        let commands = commands.chain([&config.github.token_command]).map(|argv| argv.join(" "));
+        let checkout = &self.repository.checkout;
+        let mut more = self.repository.work.trust().files_run(checkout);
+        more.extend(commands.flat_map(|command| named_files(checkout, &command)));
+        more.extend(config.land.guard.iter().cloned());
+        Ok(guarded(&changed, hooks.as_deref(), &more).map(str::to_owned))
     }
 
     /// Where the output of an attempt goes.

@@ -193,6 +193,36 @@ fn a_filter_that_the_user_trusts() {
 }
 
 #[test]
+fn a_filter_and_a_notification_that_are_files_of_the_repository_run_as_the_user_has_them() {
+    let repo = ScratchRepo::new();
+    repo.git(["config", "filter.own.clean", "./scripts/clean.sh"]);
+    repo.git(["config", "filter.own.smudge", "sh scripts/clean.sh"]);
+    repo.git(["config", "diff.own.textconv", "scripts/clean.sh"]);
+    repo.write(".gitattributes", "*.low filter=own diff=own\n");
+    for name in ["clean", "notify"] {
+        repo.write(&format!("scripts/{name}.sh"), "#!/bin/sh\nexec cat\n");
+        repo.git(["update-index", "--add", "--chmod=+x", &format!("scripts/{name}.sh")]);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(repo.root().join(format!("scripts/{name}.sh")), mode).unwrap();
+    }
+    repo.write("old.low", "old\n");
+    repo.commit_all("filtered");
+    let world = closed(repo, "notify:\n  - { on: [landed, blocked], command: [./scripts/notify.sh] }\n");
+    // A sandbox has its own temporary directory: what is written there was written outside.
+    let outside = world.outside("ran-outside");
+    let evil = format!("printf '#!/bin/sh\\nid >>{}\\ncat\\n' >scripts/", outside.display());
+    let tasks = [
+        task("filter", "agent: bash\nmax_attempts: 1", &format!("{evil}clean.sh\necho new >new.low")),
+        task("notify", "agent: bash\nmax_attempts: 1", &format!("{evil}notify.sh")),
+        task("plain", "agent: bash\nmax_attempts: 1", "echo more >more.low"),
+    ];
+    world.run(&world.plan(&tasks.concat()), &[]).exited(1);
+    world.assert_states(["filter blocked", "notify blocked", "plain landed"]);
+    assert!(!outside.exists(), "{}", fs::read_to_string(&outside).unwrap_or_default());
+    assert_eq!(world.landed("more.low").as_deref(), Some("more\n"));
+}
+
+#[test]
 fn a_database_in_the_lane() {
     let world = closed(ScratchRepo::new(), "");
     let body = "/usr/bin/python3 - <<'END'\n\

@@ -7,7 +7,7 @@ use crate::writes::WritePath;
 
 /// Files of a repository from which Regatta takes commands or files to copy into lanes, and from which the user's own
 /// agents take commands in a checkout.
-const OWN: [&str; 10] = [
+const OWN: [&str; 13] = [
     "regatta.yaml",
     "regatta.yml",
     "rookery.yaml",
@@ -18,6 +18,9 @@ const OWN: [&str; 10] = [
     ".mcp.json",
     ".codex",
     ".gemini/settings.json",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
 ];
 
 /// The first of `changed` that only a person may land. `hooks` is the directory of hooks inside the repository, if there
@@ -25,7 +28,12 @@ const OWN: [&str; 10] = [
 pub fn guarded<'a>(changed: &'a [String], hooks: Option<&str>, more: &[String]) -> Option<&'a str> {
     let own = OWN.into_iter().chain(hooks).chain(more.iter().map(String::as_str));
     let places: Vec<WritePath> = own.filter_map(|text| WritePath::parse(text).ok()).collect();
-    changed.iter().map(String::as_str).find(|path| places.iter().any(|place| place.covers(path)))
+    // A link in place of a directory above such a file leads to another one.
+    let is_above = |path: &str, place: &WritePath| {
+        place.path().strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let is_guarded = |path: &str| places.iter().any(|place| place.covers(path) || is_above(path, place));
+    changed.iter().map(String::as_str).find(|path| is_guarded(path))
 }
 
 /// Why the work waits.
@@ -49,6 +57,8 @@ mod tests {
         assert!(found(".husky/pre-commit", Some(".husky"), &[]));
         assert!(found(".claude/settings.json", None, &[]) && found(".claude/hooks/a.sh", None, &[]));
         assert!(found(".mcp.json", None, &[]) && found(".codex/config.toml", None, &[]));
+        assert!(found(".claude", None, &[]) && found(".gemini", None, &[]), "a link to another directory");
+        assert!(found("opencode.json", None, &[]) && found(".opencode/plugin/x.ts", None, &[]));
         assert!(!found(".claude/skills/x.md", None, &[]) && !found("web/.mcp.json", None, &[]));
         assert!(found(".github/workflows/x.yml", None, &[".github"]));
         assert!(found("a/Dockerfile", None, &["**/Dockerfile"]));

@@ -70,6 +70,7 @@ pub(crate) use stash::{Stash, parse as parse_stashes, parse_log as parse_stash_l
 pub use status::{Change, ChangeKind, Status};
 pub(crate) use transfer::Transfer;
 pub use trust::{Difference, TrustSnapshot};
+pub(crate) use trust_settings::named_files;
 pub use trusted_hooks::{COMMIT_HOOKS, HookSource};
 pub(crate) use trusted_hooks::{copy as copy_hooks, fingerprint as hook_fingerprint, is_executable};
 pub use version::{GitVersion, MIN_GIT};

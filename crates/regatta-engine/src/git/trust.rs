@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::config::{self, Setting};
-use super::trust_settings::{dangerous, lane_config, lfs_path, lfs_storage, private_config};
+use super::trust_settings::{self, dangerous, lane_config, lfs_path, lfs_storage, private_config};
 use super::{
     FileLock, GitEnv, GitError, HookSource, Identity, Repo, absent_is_none, io, replace_file, replace_link,
     trusted_hooks,
@@ -345,6 +345,11 @@ impl TrustSnapshot {
             }
         };
         dir.to_str().map(str::to_owned)
+    }
+
+    /// The files of the checkout that trusted settings run, such as a filter in the repository.
+    pub(crate) fn files_run(&self, checkout: &Path) -> Vec<String> {
+        trust_settings::files_run(checkout, &self.manifest.dangerous)
     }
 
     /// The trusted hooks, each with a hash of its content.

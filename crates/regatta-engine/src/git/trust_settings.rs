@@ -1,6 +1,8 @@
 //! Which git settings Regatta's own git obeys, and which of them can run a program or send work elsewhere.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::Repo;
 use super::config::{self, Setting};
@@ -44,7 +46,8 @@ pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
         key: key.into(),
         value: Some(value.as_bytes().to_vec()),
     };
-    let copied: Vec<&Setting> = settings.iter().filter(|setting| is_copied(setting)).collect();
+    let copied = settings.iter().filter(|setting| is_copied(setting));
+    let copied: Vec<Cow<'_, Setting>> = copied.filter_map(|setting| in_checkout(repo, setting)).collect();
     let extended = copied.iter().any(|setting| setting.key.starts_with("extensions."));
     // Large files must be stored where the user's own `git lfs push` looks for them.
     let storage = lfs_storage(repo, lfs_path(settings).as_deref());
@@ -59,7 +62,51 @@ pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
         own("maintenance.auto", "false"),
         own("lfs.storage", &storage.to_string_lossy()),
     ];
-    config::render(fixed.iter().chain(copied))
+    config::render(fixed.iter().chain(copied.iter().map(Cow::as_ref)))
+}
+
+/// Whether git runs the value of this setting while it reads or writes content.
+fn is_run(setting: &Setting) -> bool {
+    let (section, _, name) = setting.parts();
+    match section {
+        "filter" => matches!(name, "clean" | "smudge" | "process"),
+        "diff" => matches!(name, "external" | "command" | "textconv"),
+        "merge" => name == "driver",
+        _ => false,
+    }
+}
+
+/// The setting as Regatta's own git obeys it. Git runs commands in the lane, where a file of the repository is what the
+/// agent made of it: a filter runs in the user's checkout instead, and what needs the lane's files is left out.
+fn in_checkout<'a>(repo: &Repo, setting: &'a Setting) -> Option<Cow<'a, Setting>> {
+    if !is_run(setting) || named_files(&repo.toplevel, &setting.text()).is_empty() {
+        return Some(Cow::Borrowed(setting));
+    }
+    let (section, _, name) = setting.parts();
+    let checkout = repo.toplevel.to_str().filter(|_| section == "filter" && name != "process")?;
+    let command = format!("cd '{}' && {}", checkout.replace('\'', "'\\''"), setting.text());
+    Some(Cow::Owned(Setting { value: Some(command.into_bytes()), ..setting.clone() }))
+}
+
+/// The files of the checkout that a command names.
+pub(crate) fn named_files(checkout: &Path, command: &str) -> Vec<String> {
+    let bare = |word: &str| word.trim_matches(|c: char| "\"'();&|<>!`".contains(c)).to_owned();
+    let words = command.split_whitespace().map(bare).enumerate();
+    let named = words.filter_map(|(n, word)| {
+        let path = word.trim_start_matches("./");
+        // A first word without a slash is looked for on the path.
+        let may_be = (n > 0 || word.contains('/')) && !word.starts_with(['/', '-', '%', '$', '~']);
+        let is_inside = may_be && !path.is_empty() && !path.split('/').any(|part| part == "..");
+        (is_inside && checkout.join(path).is_file()).then(|| path.to_owned())
+    });
+    named.collect()
+}
+
+/// The files of the checkout that commands in trusted settings name: who lands another version decides what is run.
+pub(super) fn files_run(checkout: &Path, dangerous: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let is_run = |key: &str| ["filter.", "diff.", "merge."].iter().any(|section| key.starts_with(section));
+    let commands = dangerous.iter().filter(|(key, _)| is_run(key)).flat_map(|(_, commands)| commands);
+    commands.flat_map(|command| named_files(checkout, command)).collect()
 }
 
 /// Where the user's settings put large files, if they say so.

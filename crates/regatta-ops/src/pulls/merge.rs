@@ -114,9 +114,10 @@ impl Operator {
         if known.iter().any(|one| one.eq_ignore_ascii_case(name)) {
             return Ok(());
         }
-        let hint = match known.is_empty() {
-            true => "no pull request was opened yet".to_owned(),
-            false => format!("known are: {}", Vec::from_iter(known).join(", ")),
+        let hint = if known.is_empty() {
+            "no pull request was opened yet".to_owned()
+        } else {
+            format!("known are: {}", Vec::from_iter(known).join(", "))
         };
         Err(Refusal::not_found(format!("the project has no repository {name:?}")).hinted(hint))
     }

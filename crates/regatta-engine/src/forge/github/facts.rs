@@ -55,7 +55,7 @@ impl GitHub {
             let mut data = self.graphql(&together(some.len()), variables, Purpose::Asked).await?;
             for (n, id) in some.iter().enumerate() {
                 let node = data[format!("p{n}")].take();
-                found.push(match self.from_first_page(id, node).await {
+                found.push(match self.read_first_page(id, node).await {
                     Ok(facts) => Some(facts),
                     Err(ForgeError::Gone(_)) => None,
                     Err(error) => return Err(error),
@@ -65,7 +65,7 @@ impl GitHub {
         Ok(found)
     }
 
-    async fn from_first_page(&self, id: &NodeId, node: Value) -> Result<PullFacts> {
+    async fn read_first_page(&self, id: &NodeId, node: Value) -> Result<PullFacts> {
         if node["__typename"] != "PullRequest" {
             return Err(ForgeError::Gone(format!("the pull request {id}")));
         }
