@@ -200,7 +200,7 @@ fn a_filter_and_a_notification_that_are_files_of_the_repository_run_as_the_user_
     repo.git(["config", "diff.own.textconv", "scripts/clean.sh"]);
     repo.write(".gitattributes", "*.low filter=own diff=own\n");
     for name in ["clean", "notify"] {
-        repo.write(&format!("scripts/{name}.sh"), "#!/bin/sh\nexec cat\n");
+        repo.write(format!("scripts/{name}.sh"), "#!/bin/sh\nexec cat\n");
         repo.git(["update-index", "--add", "--chmod=+x", &format!("scripts/{name}.sh")]);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(repo.root().join(format!("scripts/{name}.sh")), mode).unwrap();
