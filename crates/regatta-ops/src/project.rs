@@ -223,6 +223,11 @@ impl Project {
         Ok(())
     }
 
+    /// The same if it does not exist. For commands that work while git hangs: one that exists costs no git.
+    pub fn make_state_dir_once(&self) -> Result<(), Refusal> {
+        if self.repo.state_dir.is_dir() { Ok(()) } else { self.make_state_dir() }
+    }
+
     /// Git for commands that only read content; it follows the trusted settings.
     pub fn work(&self) -> Result<Work, Refusal> {
         self.make_state_dir()?;

@@ -58,7 +58,7 @@ fn every_refusal_has_a_next_step_and_is_told_whole() {
     $ regatta --store zookeeper://h/d list
     --- stderr
     error: the store's address names h:2181, and Regatta has no TLS for ZooKeeper: others in the network could read and change what is sent; add ?plain=true if the network is yours alone, or use postgres://
-    hint: omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH
+    hint: correct the address: zookeeper://HOST,HOST/CHROOT?plain=true, with auth_file=PATH for a login
     --- exit 2
     $ regatta --store . list
     --- stderr

@@ -183,7 +183,7 @@ impl Crew {
 /// The lock for showing a member's inbox and marking what was shown: one process at a time.
 async fn turn(project: &Project, name: &MemberName) -> Result<File, Refusal> {
     let dir = project.repo.state_dir.join("inboxes");
-    project.make_state_dir()?;
+    project.make_state_dir_once()?;
     std::fs::create_dir_all(&dir).map_err(|error| Refusal::io("making", &dir, &error))?;
     let path = dir.join(format!("{}.lock", name.folded()));
     let locked = tokio::task::spawn_blocking(move || {

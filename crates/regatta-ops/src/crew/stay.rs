@@ -113,7 +113,7 @@ impl Crew {
 fn file(project: &Project, keep: &KeepOutput, name: &MemberName, id: u64) -> Result<std::fs::File, Refusal> {
     let own = || project.repo.state_dir.join("crew").join(name.as_str());
     let dir = keep.dir.clone().unwrap_or_else(own);
-    project.make_state_dir()?;
+    project.make_state_dir_once()?;
     std::fs::create_dir_all(&dir).map_err(|error| Refusal::io("making", &dir, &error))?;
     let path = dir.join(format!("msg-{:010}.log", id.saturating_sub(1)));
     std::fs::File::create(&path).map_err(|error| Refusal::io("writing", &path, &error))
