@@ -245,7 +245,7 @@ fn a_defect_of_one_key_does_not_end_it() {
     let pane = Pane::start(&world, (100, 18), "REGATTA_FAILPOINT=panic@top-change", "");
     pane.shows(&["✕ broken"]);
     pane.keys(&["n", "p"]);
-    insta::assert_snapshot!(pane.shows(&["a bug in `regatta top`", "✓ finished"]), @"
+    insta::assert_snapshot!(pane.shows(&["a bug in `regatta top`", "$0.25  Do", "✓ finished"]), @"
     repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
     [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
     ▸✕ broken sim       failed                       the agent reported block: The oven is cold
@@ -303,7 +303,7 @@ fn it_goes_along_with_the_size_of_the_terminal() {
     pane.tmux(["resize-window", "-x", "30", "-y", "6"]);
     insta::assert_snapshot!(pane.shows(&["too small: 30×6"]), @"too small: 30×6, at least 40×8");
     pane.tmux(["resize-window", "-x", "150", "-y", "20"]);
-    insta::assert_snapshot!(pane.shows(&["✓ good", "│✓ finished"]), @"
+    insta::assert_snapshot!(pane.shows(&["✓ good", "$0.25  Do", "│✓ finished"]), @"
     repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
     [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
     ▸✕ broken failed                       the agent reported block: The …│── broken: Cannot succeed · attempt 1 by sim ──────────────────────────────────
@@ -373,7 +373,7 @@ fn a_refusal_says_what_the_command_says() {
     pane.shows(&["✕ broken"]);
     // Its state does not allow parking.
     pane.keys(&["n", "p"]);
-    insta::assert_snapshot!(pane.shows(&["cannot be parked", "✓ finished"]), @"
+    insta::assert_snapshot!(pane.shows(&["cannot be parked", "$0.25  Do", "✓ finished"]), @"
     repo → main  ✕ 1 failed  ✓ 2 done  $0.25 today
     [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
     ▸✕ broken sim       failed                       the agent reported block: The oven is cold

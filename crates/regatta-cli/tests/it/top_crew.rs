@@ -122,7 +122,7 @@ fn what_members_hold_by_hand_is_told_as_such() {
     world.regatta(["task", "push", "Implement login", "--role", "developer"]).exited(0);
     world.regatta(["task", "push", "Draw it", "--assign", "Tom"]).exited(0);
     let pane = Pane::start(&world, (200, 20), "", "");
-    insta::assert_snapshot!(pane.shows(&["for any developer: Implement login", "for Tom: Draw it", "│✓ finished"]), @"
+    insta::assert_snapshot!(pane.shows(&["for any developer: Implement login", "for Tom: Draw it", "$0.25  Do", "│✓ finished"]), @"
     repo → main  ✕ 1 failed  ○ 2 pending  ✓ 2 done  $0.25 today
     [1 lanes] 2 board  3 train  4 crew  5 events  6 cost
     ▸✕ broken   sim       failed                       the agent reported block: The oven is …│── broken: Cannot succeed · attempt 1 by sim ────────────────────────────────────────────────────────────────
