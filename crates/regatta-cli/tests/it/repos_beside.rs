@@ -3,6 +3,7 @@
 use std::fs;
 
 use regatta_testkit::repo::write;
+use regatta_testkit::running::Running;
 use regatta_testkit::world::World;
 
 use crate::REGATTA;
@@ -61,14 +62,20 @@ fn a_gate_has_beside_it_what_its_car_was_made_with_unless_the_target_needs_more(
     daemon.wait();
 }
 
-#[test]
-fn with_pull_auto_a_lane_has_what_the_remote_has_and_the_users_files_stay() {
+/// A daemon for `api`, which builds on `shared`, whose remote has a commit more; returns that commit.
+fn with_pull_auto() -> (World, Running, String) {
     let world = World::new(REGATTA);
     with_remote(&world, "shared", &[]);
     beside(&world, "api", &[]);
     world.config("repos: [{ name: shared, pull: auto }, { name: api, depends_on: [shared] }]\n");
     let daemon = world.daemon();
     let theirs = pushed_elsewhere(&world, "shared", "new.txt");
+    (world, daemon, theirs)
+}
+
+#[test]
+fn with_pull_auto_a_lane_has_what_the_remote_has_and_the_users_files_stay() {
+    let (world, daemon, theirs) = with_pull_auto();
     let before = tip(&world, "shared");
     write(&world.outside("shared/new.txt"), "mine\n");
     add(&world, "a", "cat ../shared/new.txt > got.txt");
@@ -88,12 +95,7 @@ fn with_pull_auto_a_lane_has_what_the_remote_has_and_the_users_files_stay() {
 
 #[test]
 fn with_pull_auto_the_branch_follows_where_nothing_is_in_the_way() {
-    let world = World::new(REGATTA);
-    with_remote(&world, "shared", &[]);
-    beside(&world, "api", &[]);
-    world.config("repos: [{ name: shared, pull: auto }, { name: api, depends_on: [shared] }]\n");
-    let daemon = world.daemon();
-    let theirs = pushed_elsewhere(&world, "shared", "new.txt");
+    let (world, daemon, theirs) = with_pull_auto();
     add(&world, "a", "cat ../shared/new.txt > got.txt");
     world.wait_state("a", "landed");
     assert_eq!(sibling(&world, "a"), theirs);

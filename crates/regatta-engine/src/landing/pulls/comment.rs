@@ -15,7 +15,7 @@ use regatta_core::time::Timestamp;
 use regatta_store::{DocumentWrite, PULL, StoreError};
 
 use super::desk::Desk;
-use super::{PAUSE, Trouble};
+use super::{PAUSE, Trouble, record_of};
 use crate::context::Context;
 use crate::forge::{ForgeError, Place};
 use crate::persist::{for_test, until_answered};
@@ -64,7 +64,7 @@ pub(crate) async fn say(
     state: &str,
     now: bool,
 ) -> Result<(), NotSaid> {
-    let Some((record, _)) = read(ctx, task).await? else { return Ok(()) };
+    let Some((record, _)) = record_of(ctx, task).await? else { return Ok(()) };
     let Some(pull) = &record.pull else { return Ok(()) };
     let known = record.comment.as_ref().filter(|known| known.on == pull.number);
     let fresh = after(happened, known);
@@ -86,11 +86,6 @@ pub(crate) async fn say(
     failpoint::reach("commented");
     let said = Sticky { id, on: pull.number, lines, seq: last.0, at: clock::now() };
     keep(ctx, task, said).await
-}
-
-async fn read(ctx: &Context, task: &TaskId) -> Result<Option<(PullRecord, u64)>, StoreError> {
-    let found = until_answered(|| ctx.services.store.document(PULL, task.as_str())).await?;
-    Ok(found.and_then(|found| Some((serde_json::from_str(&found.body).ok()?, found.version))))
 }
 
 /// What the comment does not have yet.
@@ -129,7 +124,7 @@ async fn write(
 /// Records what the comment says, whatever else changed in the record.
 async fn keep(ctx: &Context, task: &TaskId, said: Sticky) -> Result<(), NotSaid> {
     loop {
-        let Some((mut record, version)) = read(ctx, task).await? else { return Ok(()) };
+        let Some((mut record, version)) = record_of(ctx, task).await? else { return Ok(()) };
         record.comment = Some(said.clone());
         let body = serde_json::to_string(&record).expect("a record can be written as JSON");
         let write = DocumentWrite::new(PULL, task.as_str(), body).at_version(version);

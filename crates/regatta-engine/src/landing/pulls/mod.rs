@@ -216,9 +216,14 @@ pub(crate) async fn has_open(ctx: &Context) -> Result<bool, StoreError> {
 
 /// The commit of a task's open pull request.
 pub(crate) async fn head_of(ctx: &Context, task: &TaskId) -> Result<Option<Oid>, StoreError> {
-    let found = until_answered(|| ctx.services.store.document(PULL, task.as_str())).await?;
-    let record = found.and_then(|found| serde_json::from_str::<PullRecord>(&found.body).ok());
+    let record = record_of(ctx, task).await?.map(|(record, _)| record);
     Ok(record.filter(PullRecord::is_open).and_then(|record| record.head))
+}
+
+/// The record of a task's pull request and its version, if this version of Regatta can read it.
+async fn record_of(ctx: &Context, task: &TaskId) -> Result<Option<(PullRecord, u64)>, StoreError> {
+    let found = until_answered(|| ctx.services.store.document(PULL, task.as_str())).await?;
+    Ok(found.and_then(|found| Some((serde_json::from_str(&found.body).ok()?, found.version))))
 }
 
 impl Pulls {
@@ -300,9 +305,12 @@ impl Pulls {
                     today.iter().find(|(before, _)| before.is_same(name)).map(|(_, after)| after.clone());
                 let after = match found {
                     Some(after) => after,
-                    None => desk.forge.repository(name, None).await?.slug,
+                    None => {
+                        let after = desk.forge.repository(name, None).await?.slug;
+                        today.push((name.clone(), after.clone()));
+                        after
+                    }
                 };
-                today.push((name.clone(), after.clone()));
                 is_known |= !after.is_same(name);
                 *name = after;
             }
