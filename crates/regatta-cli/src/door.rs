@@ -114,17 +114,16 @@ impl Door {
             ))
             .hinted("write the text to a file and give its path"));
         }
-        let mut knocked = self.knock()?;
-        let answer = knocked.converse(line.as_bytes())?;
+        let (mut knocked, sent) = self.knock(line.as_bytes())?;
+        let answer = knocked.converse(&line.as_bytes()[sent..])?;
         answered(&String::from_utf8_lossy(&answer))
     }
 
     /// Connects standard input and output to the MCP server outside, until one of them ends.
     pub(crate) fn mcp(&self) -> Result<(), Refusal> {
-        let mut knocked = self.knock()?;
+        // It is short, so there is room for all of it.
+        let (mut knocked, _) = self.knock(Call::Mcp.line().as_bytes())?;
         let mut request = knocked.request.try_clone().map_err(|error| self.broken(&error))?;
-        // Before anything else: it is short, so there is room for it.
-        request.write_all(Call::Mcp.line().as_bytes()).map_err(|error| self.broken(&error))?;
         blocking(&request);
         // The only other handle: when the thread drops its own, the server sees the end.
         knocked.request = File::open("/dev/null").map_err(|error| self.broken(&error))?;
@@ -166,11 +165,13 @@ impl Door {
         .hinted("leave REGATTA_DOOR as Regatta set it")
     }
 
-    fn knock(&self) -> Result<Knocked, Refusal> {
+    /// Knocks, with as much of the line as the FIFO takes: mostly all of it, so a request counts from its knock on,
+    /// even if this process is killed right after. Returns how much was sent.
+    fn knock(&self, line: &[u8]) -> Result<(Knocked, usize), Refusal> {
         if self.dir.is_dir() && !is_served(&self.dir) {
             return Err(closed());
         }
-        let knocked = || -> std::io::Result<Knocked> {
+        let knocked = || -> std::io::Result<(Knocked, usize)> {
             let path = self.dir.join(&fresh_token()[..16]);
             for end in [IN, OUT] {
                 let mode = Mode::RUSR | Mode::WUSR;
@@ -181,13 +182,14 @@ impl Door {
             };
             // Both at once, so that the shim finds us on the other end.
             let answer = fifo(OUT, OFlags::RDONLY)?.into();
-            let request = fifo(IN, OFlags::RDWR)?.into();
+            let request: File = fifo(IN, OFlags::RDWR)?.into();
+            let sent = (&request).write(line)?;
             // An empty file is there as a whole or not at all.
             File::create_new(with(&path, KNOCK))?;
             // If it cannot ring, the shim finds the knock later.
             let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let _ = open(self.dir.join(BELL), flags, Mode::empty()).map(|bell| rustix::io::write(bell, b"x"));
-            Ok(Knocked { request, answer, path })
+            Ok((Knocked { request, answer, path }, sent))
         };
         knocked().map_err(|error| self.broken(&error))
     }

@@ -345,8 +345,8 @@ fn fifty_at_once_are_all_answered() {
 #[test]
 fn a_request_under_way_is_carried_out_when_the_agent_ends() {
     // The agent does not wait for its own report, and leaves an MCP server and a process behind.
-    let script = "sleep 600 & \"$REGATTA\" mcp < \"$AGENT_ENDS\" > /dev/null & exec 3> \"$AGENT_ENDS\"; \
-                  \"$REGATTA\" progress first; \"$REGATTA\" done --verdict pass --summary Late & \
+    let script = "sleep 600 & \"$REGATTA\" mcp < \"$AGENT_ENDS\" > served & exec 3> \"$AGENT_ENDS\"; \
+                  echo '{}' >&3; while [ ! -s served ]; do :; done; \"$REGATTA\" progress first; \"$REGATTA\" done --verdict pass --summary Late & \
                   while ! ls \"$REGATTA_DOOR\"/*.knock; do [ -e /proc/$! ] || break; done; exit 0";
     let door = Doorway::with(script);
     let record = door.record();

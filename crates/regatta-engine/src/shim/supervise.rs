@@ -230,6 +230,9 @@ impl<'a> Tree<'a> {
     /// Before what the agent left is ended: requests that are under way are answered.
     fn hear_out(&mut self) {
         let begun = Instant::now();
+        if let Some(door) = &self.door {
+            door.ring();
+        }
         while let Some(door) = &self.door
             && begun.elapsed() < LAST_REQUESTS
         {

@@ -121,8 +121,9 @@ impl Project {
         let base = request.log_dir.clone().unwrap_or_else(|| self.repo.state_dir.join("logs"));
         let logs = base.join(task.spec.id.as_str());
         let id = task.spec.id.clone();
-        let mirrors = BTreeMap::new();
-        let mut reader = Reader { project: self, store, task: id, logs, request, view, seen: 0, mirrors };
+        let (early, mirrors) = (Vec::new(), BTreeMap::new());
+        let mut reader =
+            Reader { project: self, store, task: id, logs, request, view, seen: 0, early, mirrors };
         let wanted = request.attempt.unwrap_or(task.attempts);
         if request.follow {
             reader.follow(wanted.max(1)).await
@@ -144,6 +145,8 @@ struct Reader<'a> {
     view: &'a mut dyn LogView,
     /// The last event passed on.
     seen: u64,
+    /// What a fast agent said before its start was recorded; passed on with the events after the transcript.
+    early: Vec<Event>,
     /// Copies of logs that other machines have, by attempt.
     mirrors: BTreeMap<u32, Mirror>,
 }
@@ -368,12 +371,23 @@ impl Reader<'_> {
         let mut after = self.seen;
         each_after(self.store.as_ref(), &mut after, Some(&self.task), |event| events.push(event.clone()))
             .await?;
+        if all {
+            self.early.drain(..).for_each(|event| self.view.event(&event));
+        }
         for event in events {
             if event.attempt.is_some_and(|attempt| attempt > n) {
                 return Ok(());
             }
             self.seen = event.seq;
             if event.attempt.is_none_or(|attempt| attempt < n) {
+                continue;
+            }
+            let is_said = matches!(
+                event.body,
+                EventBody::Progressed { .. } | EventBody::Reported { .. } | EventBody::Stuck { .. }
+            );
+            if !all && is_said {
+                self.early.push(event);
                 continue;
             }
             self.view.event(&event);

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mknodat, openat, unlinkat,
 };
@@ -39,6 +40,30 @@ pub(in crate::shim) struct Knocks {
     is_behind: bool,
 }
 
+/// A second look at the door, for a thread that does not serve it.
+pub(super) struct Outside {
+    dir: OwnedFd,
+    bell: OwnedFd,
+}
+
+impl Outside {
+    /// Rings for clients that have knocked and can no longer do so.
+    pub(super) fn ring(&self) {
+        let Ok(mut dir) = Dir::read_from(&self.dir) else { return };
+        if dir.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().ok().and_then(id_of).is_some()))
+        {
+            // A full bell rings already.
+            let _ = rustix::io::write(&self.bell, b"x");
+        }
+    }
+
+    /// Whether the bell has rung and was not heard yet.
+    pub(super) fn has_rung(&self) -> bool {
+        let mut watched = [PollFd::new(&self.bell, PollFlags::IN)];
+        poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+    }
+}
+
 /// The two FIFOs of a client.
 pub(super) struct Client {
     pub(super) request: OwnedFd,
@@ -59,6 +84,11 @@ impl Knocks {
         let bell = fifo(&dir, BELL, OFlags::RDWR)?;
         // What lies there already was put there before the bell.
         Ok(Self { dir, bell, waiting: VecDeque::new(), is_behind: true })
+    }
+
+    /// The same directory and bell.
+    pub(super) fn outside(&self) -> io::Result<Outside> {
+        Ok(Outside { dir: self.dir.try_clone()?, bell: self.bell.try_clone()? })
     }
 
     /// Readable when a client has rung.

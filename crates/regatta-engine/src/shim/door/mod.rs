@@ -114,24 +114,31 @@ pub(super) struct Door {
     control: PipeWriter,
     thread: JoinHandle<()>,
     busy: Arc<serve::Busy>,
+    outside: knocks::Outside,
 }
 
 impl Door {
     /// Serves the door until it is closed.
     pub(super) fn open(knocks: Knocks, spec: DoorSpec, workers: Arc<Workers>) -> io::Result<Self> {
         let (orders, control) = io::pipe()?;
-        let busy = Arc::new(serve::Busy::default());
+        let (busy, outside) = (Arc::new(serve::Busy::default()), knocks.outside()?);
         let serving = serve::Serving::new(knocks, spec, workers, busy.clone());
         let thread = std::thread::Builder::new()
             .name("door".into())
             .stack_size(256 * 1024)
             .spawn(move || serving.run(&orders))?;
-        Ok(Self { control, thread, busy })
+        Ok(Self { control, thread, busy, outside })
     }
 
-    /// Whether a request is being read or waits for a worker.
+    /// Has the thread look once more for those who knocked.
+    pub(super) fn ring(&self) {
+        self.outside.ring();
+    }
+
+    /// Whether a client has rung, or a request is being read or waits for a worker.
     pub(super) fn is_reading(&self) -> bool {
-        self.busy.is_reading()
+        // In this order: the thread is busy before it empties the bell.
+        self.outside.has_rung() || self.busy.is_reading()
     }
 
     /// Takes no more requests.

@@ -155,6 +155,8 @@ impl Serving {
     pub(super) fn run(mut self, orders: &PipeReader) {
         let mut chunk = vec![0; CHUNK];
         while !self.is_closed(orders) {
+            // Before the bell is emptied, so that one of both always shows a client.
+            self.busy.0.fetch_max(1, Ordering::SeqCst);
             for id in self.knocks.hear() {
                 if let Some(client) = self.knocks.take(&id) {
                     refuse(&mut client.answer.into(), "too many requests wait at the door");
