@@ -161,3 +161,55 @@ echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
     daemon.signal("TERM");
     daemon.wait();
 }
+
+#[test]
+fn a_file_of_terabytes_holds_nothing_up_and_stays_where_it_is() {
+    let world = World::new(REGATTA);
+    let body = format!("echo work >work.txt; truncate -s 3T huge.bin; {DONE}");
+    let plan = world.plan(&task("a", "agent: sh\nmax_attempts: 1", &body));
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(world.regatta(["status", "a"]).shown(), @"
+    ✕ a  echo work >work.txt; truncate -s 3T huge.bin; regatta done --verdict pa…
+    state     failed: could not read 3072.0 GB of uncommitted work, most of it huge.bin: Regatta reads up to 16 GB; remove or ignore files that are not work (TIME ago)
+    agent     sh
+    from      DIR/plan.md:6
+    lane      DIR/repo.lanes/a
+    attempt 1 sh · TIME · sandbox LEVEL · exit 0 · verdict block · failure: work
+              could not read 3072.0 GB of uncommitted work, most of it huge.bin: Regatta reads up to 16 GB; remove or ignore files that are not work
+              - exit-code says pass: Did it
+              - the commit was refused by the size of the work
+                could not read 3072.0 GB of uncommitted work, most of it huge.bin: Regatta reads up to 16 GB; remove or ignore files that are not work
+    next      `regatta logs a` shows why; `regatta run --resume DIR/plan.md` tries again
+    ");
+    insta::assert_snapshot!(world.regatta(["diff", "a"]).shown(), @"
+    --- stderr
+    error: could not read 3072.0 GB of uncommitted work, most of it huge.bin: Regatta reads up to 16 GB; remove or ignore files that are not work
+    hint: `regatta doctor` checks the repository and its lanes
+    --- exit 7
+    ");
+    insta::assert_snapshot!(world.regatta(["lane", "retire", "a", "--force-salvage"]).shown(), @"
+    --- stderr
+    error: the lane of a stays: 3072.0 GB of uncommitted work, too much to save, most of it huge.bin
+    hint: Regatta cannot save this; handle it by hand (`regatta lane path a`)
+    --- exit 6
+    ");
+    let lane = world.outside("repo.lanes/a");
+    assert!(lane.join("work.txt").exists() && lane.join("huge.bin").exists());
+    // Without it, everything goes on.
+    std::fs::remove_file(lane.join("huge.bin")).unwrap();
+    world.regatta(["lane", "retire", "a", "--force-salvage"]).exited(0);
+    assert_eq!(world.repo().git(["show", "refs/regatta/salvage/a/1:work.txt"]), "work");
+}
+
+#[test]
+fn a_large_file_of_terabytes_is_not_copied_into_the_project() {
+    let world = World::new(REGATTA);
+    let hash = "ab".repeat(32);
+    let body = format!(
+        "store=$(git rev-parse --git-dir)/lfs/objects/ab/ab; mkdir -p $store; truncate -s 3T $store/{hash}; \
+         echo work >work.txt; git add work.txt; git commit -qm work; {DONE}"
+    );
+    let plan = world.plan(&task("a", "agent: sh\nmax_attempts: 1", &body));
+    world.run(&plan, &[]).exited(1);
+    insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"could not read 3072.0 GB of uncommitted work, most of it DIR/repo/.git/worktrees/regatta-a/git/lfs/objects/ab/ab/TOKEN: Regatta reads up to 16 GB; remove or ignore files that are not work");
+}

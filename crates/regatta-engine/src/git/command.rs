@@ -280,19 +280,23 @@ impl GitCommand {
             command.process_group(0);
         }
         let mut child = command.spawn().map_err(missing)?;
+        let mut pipe = child.stdin.take().zip(self.stdin.as_deref());
+        // Input that fits into any pipe is written at once.
+        if let Some((mut pipe, bytes)) = pipe.take_if(|(_, bytes)| bytes.len() <= PIPE_ROOM) {
+            pipe.write_all(bytes).ok();
+        }
         if let Some(limit) = self.limit {
             let begun = Instant::now();
+            if let Some((mut pipe, bytes)) = pipe {
+                let bytes = bytes.to_vec();
+                std::thread::spawn(move || pipe.write_all(&bytes).ok());
+            }
             return limited::output(child, limit, self.lookout.as_ref())
                 .map_err(GitError::NotInstalled)?
                 .ok_or_else(|| GitError::NoAnswer {
                     command: self.shown(),
                     limit: begun.elapsed().min(limit),
                 });
-        }
-        let mut pipe = child.stdin.take().zip(self.stdin.as_deref());
-        // Input that fits into any pipe is written at once.
-        if let Some((mut pipe, bytes)) = pipe.take_if(|(_, bytes)| bytes.len() <= PIPE_ROOM) {
-            pipe.write_all(bytes).ok();
         }
         // A separate writer thread: git may answer before it has read everything, and neither side may block the other.
         let output = std::thread::scope(|scope| {

@@ -90,9 +90,18 @@ pub enum GitError {
     /// What an agent committed cannot be taken over: an object is missing, damaged, or not what its id says.
     #[error("take over what is committed in a lane: {why}")]
     Damaged { why: String },
+    /// A lane has more uncommitted work than is read.
+    #[error("read {:.1} GB of uncommitted work, most of it {}: Regatta reads up to {} GB; remove or ignore files that are not work", gigabytes(*.bytes), .path.display(), .most >> 30)]
+    TooMuch { path: PathBuf, bytes: u64, most: u64 },
     /// A path that leaves the lane.
     #[error("bring in {}: {why}", .path.display())]
     Escapes { path: PathBuf, why: &'static str },
+}
+
+/// A size for people.
+#[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+pub(crate) fn gigabytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
 }
 
 impl GitError {

@@ -45,6 +45,7 @@ pub(crate) use command::{AS_STORED, GitCommand, Ran, jittered};
 pub(crate) use complaint::{Complaint, new_objects};
 pub use delete_branch::DeletedBranch;
 pub use error::GitError;
+pub(crate) use error::gigabytes;
 pub(crate) use files::{FileLock, absent_is_none, copy_index, io, read_plain, replace_file, replace_link};
 pub use history::LoggedCommit;
 pub(crate) use history::{Entry, Shift, paths};

@@ -6,9 +6,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Complaint, GitCommand, GitError, Oid, Work, io};
 
+/// How long packing or unpacking may take: an agent can write an object that is small on disk and endless to read.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
 /// More objects than these stay a pack.
 const MAX_LOOSE: u32 = 100;
 /// The header of a pack: a word, a version and the number of objects.
@@ -32,13 +35,24 @@ pub(crate) struct Transfer<'a> {
 impl Work {
     /// Makes everything that is wanted available in the receiving store. Returns how many objects were copied.
     pub(crate) fn transfer(&self, transfer: &Transfer<'_>) -> Result<u32, GitError> {
-        let pack = self.scratch_path("taken-over.pack");
-        let taken = self.transfer_by(transfer, &pack);
-        fs::remove_file(&pack).ok();
-        taken
+        self.transfer_within(LONGEST, transfer)
     }
 
-    fn transfer_by(&self, transfer: &Transfer<'_>, pack: &Path) -> Result<u32, GitError> {
+    fn transfer_within(&self, limit: Duration, transfer: &Transfer<'_>) -> Result<u32, GitError> {
+        let pack = self.scratch_path("taken-over.pack");
+        let taken = self.transfer_by(limit, transfer, &pack);
+        fs::remove_file(&pack).ok();
+        match taken {
+            Err(GitError::NoAnswer { .. }) => {
+                let minutes = limit.as_secs() / 60;
+                let why = format!("its git objects cannot be read within {minutes} minutes");
+                Err(GitError::Damaged { why })
+            }
+            taken => taken,
+        }
+    }
+
+    fn transfer_by(&self, limit: Duration, transfer: &Transfer<'_>, pack: &Path) -> Result<u32, GitError> {
         let Transfer { from, to, behind, wanted, known } = *transfer;
         // Their own store comes first: with `--local`, the others' objects stay out of the pack.
         let reading = || {
@@ -52,7 +66,7 @@ impl Work {
             .collect();
         let flags = ["--revs", "--local", "--thin", "--stdout", "-q", "--window=0", "--no-use-bitmap-index"];
         let command = reading().set("pack.threads=1").set("pack.compression=1").arg("pack-objects");
-        let ran = command.args(flags).stdin(lines.as_str()).into_file(pack).run()?;
+        let ran = command.args(flags).stdin(lines.as_str()).into_file(pack).within(limit).run()?;
         if ran.code != Some(0) {
             return Err(damaged(ran.into_error()));
         }
@@ -67,7 +81,7 @@ impl Work {
             } else {
                 writing().args(["unpack-objects", "-q", "--strict"])
             };
-            let ran = command.run()?;
+            let ran = command.within(limit).run()?;
             if ran.code != Some(0) {
                 if let Some(complaint) = Complaint::of(&ran.stderr)
                     && let Ok(why) = complaint.told(&reading, known, wanted)

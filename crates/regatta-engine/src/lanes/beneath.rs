@@ -25,11 +25,12 @@ const LONGEST_GIT_FILE: u64 = 8 * 1024;
 
 /// Copies these files and links of the lane at `from` to the directory `to`, which is created, and returns those that
 /// were not: a path that is missing by now, leads through a link, or is below another of them. A nested repository is
-/// copied as a reference to it.
+/// copied as a reference to it. More than `most` bytes are an error.
 pub(super) fn copy_beneath(
     from: &Path,
     to: &Path,
     paths: &BTreeSet<PathBuf>,
+    most: u64,
 ) -> Result<BTreeSet<PathBuf>, GitError> {
     fs::create_dir_all(to).map_err(io_at("create", to))?;
     let open = |dir: &Path| {
@@ -37,9 +38,9 @@ pub(super) fn copy_beneath(
         openat(CWD, dir, flags, Mode::empty()).map_err(|error| io_at("open", dir)(error.into()))
     };
     let (root, copy) = (open(from)?, open(to)?);
-    let mut left_out = BTreeSet::new();
+    let (mut left_out, mut left) = (BTreeSet::new(), most);
     for path in paths {
-        if !copy_one(&root, from, &copy, path).map_err(io_at("read", &from.join(path)))? {
+        if !copy_one(&root, from, &copy, path, &mut left).map_err(io_at("read", &from.join(path)))? {
             left_out.insert(path.clone());
         }
     }
@@ -47,7 +48,13 @@ pub(super) fn copy_beneath(
 }
 
 /// False if it is left out.
-fn copy_one(root: &OwnedFd, from: &Path, copy: &OwnedFd, path: &Path) -> io::Result<bool> {
+fn copy_one(
+    root: &OwnedFd,
+    from: &Path,
+    copy: &OwnedFd,
+    path: &Path,
+    left: &mut u64,
+) -> io::Result<bool> {
     let Some(place) = place(root, path)? else { return Ok(false) };
     let stat = fstat(&place)?;
     let made = match FileType::from_raw_mode(stat.st_mode) {
@@ -56,10 +63,13 @@ fn copy_one(root: &OwnedFd, from: &Path, copy: &OwnedFd, path: &Path) -> io::Res
             room(copy, path).and_then(|(dir, name)| symlinkat(target, dir, name)).map_err(io::Error::from)
         }
         FileType::RegularFile => {
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            // It grew since its size was added to the others.
+            *left = left.checked_sub(size).ok_or(io::ErrorKind::FileTooLarge)?;
             let source = reopen(&place)?;
             let made = create(copy, path, Mode::from_raw_mode(0o600 | (stat.st_mode & 0o100)));
             made.map_err(io::Error::from)
-                .and_then(|made| contents(&source, u64::try_from(stat.st_size).unwrap_or(0), &made))
+                .and_then(|made| contents(&source, size, &made))
         }
         FileType::Directory => match repository(root, from, path)? {
             Some(text) => create(copy, &path.join(".git"), Mode::from_raw_mode(0o600))
@@ -172,6 +182,8 @@ mod tests {
 
     use super::*;
 
+    const MOST: u64 = 1 << 20;
+
     #[test]
     fn only_what_is_beneath_is_copied() {
         let dir = tempfile::tempdir().unwrap();
@@ -187,7 +199,7 @@ mod tests {
         fs::create_dir_all(lane.join("module")).unwrap();
         fs::write(lane.join("module/.git"), "gitdir: ../modules/m\n").unwrap();
         let names = ["real/tool", "linked/key", "link", "gone", "../secret/key", "nested", "module"];
-        let left_out = copy_beneath(&lane, &to, &names.map(PathBuf::from).into()).unwrap();
+        let left_out = copy_beneath(&lane, &to, &names.map(PathBuf::from).into(), MOST).unwrap();
         assert_eq!(left_out, ["../secret/key", "gone", "linked/key"].map(PathBuf::from).into());
         assert_eq!(fs::read_to_string(to.join("real/tool")).unwrap(), "tool");
         assert_eq!(fs::metadata(to.join("real/tool")).unwrap().permissions().mode() & 0o777, 0o700);
@@ -208,11 +220,11 @@ mod tests {
             fs::create_dir_all(dir).unwrap();
         }
         symlink(&outside, lane.join("dir")).unwrap();
-        copy_beneath(&lane, &to, &["dir".into()].into()).unwrap();
+        copy_beneath(&lane, &to, &["dir".into()].into(), MOST).unwrap();
         fs::remove_file(lane.join("dir")).unwrap();
         fs::create_dir_all(lane.join("dir")).unwrap();
         fs::write(lane.join("dir/file"), "x").unwrap();
-        let left_out = copy_beneath(&lane, &to, &["dir/file".into()].into()).unwrap();
+        let left_out = copy_beneath(&lane, &to, &["dir/file".into()].into(), MOST).unwrap();
         assert_eq!(left_out.len(), 1);
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     }
@@ -226,7 +238,7 @@ mod tests {
         file.set_len(64 << 20).unwrap();
         file.seek(SeekFrom::End(0)).unwrap();
         file.write_all(b"end").unwrap();
-        copy_beneath(dir.path(), &to, &["from".into()].into()).unwrap();
+        copy_beneath(dir.path(), &to, &["from".into()].into(), MOST).unwrap();
         let made = fs::metadata(to.join("from")).unwrap();
         assert_eq!(made.len(), (64 << 20) + 3);
         assert!(made.blocks() * 512 < 1 << 20, "{} blocks", made.blocks());

@@ -132,7 +132,7 @@ impl Lanes {
     ) -> Result<Oid, GitError> {
         let stores = self.stores_of(lane);
         let files = files_of(index);
-        let left_out = copy_beneath(&lane.path, &files, &uncommitted.there)?;
+        let left_out = copy_beneath(&lane.path, &files, &uncommitted.there, 2 * MOST_BYTES)?;
         let there: BTreeSet<PathBuf> = uncommitted.there.difference(&left_out).cloned().collect();
         let gone: BTreeSet<PathBuf> = uncommitted.gone.union(&left_out).cloned().collect();
         let command = || quarantine.beside(&self.work, &files, index, &stores);

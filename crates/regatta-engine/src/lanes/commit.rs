@@ -65,6 +65,8 @@ pub enum CommitOutcome {
     SigningFailed { output: String, salvaged: Option<SalvageRef> },
     /// A submodule has uncommitted work, which a commit here would leave behind.
     DirtySubmodule { path: PathBuf },
+    /// There is more work than is read.
+    TooMuch { why: String },
     /// The agent changed the hooks of its lane. Call again with [`Hooks::Skip`] to commit without them.
     HookChanged { files: Vec<String>, salvaged: Option<SalvageRef> },
     /// The agent left a merge with conflicts, or stopped within a rebase: its HEAD is not its work.
@@ -82,6 +84,9 @@ impl Lanes {
         }
         self.keep_submodule_work(lane)?;
         let status = self.own_status(lane, &head, &request.exclude)?;
+        if let Err(error) = self.check_amount(lane, &status) {
+            return Ok(CommitOutcome::TooMuch { why: format!("could not {error}") });
+        }
         let merging = match self.unfinished(lane, &status) {
             Some((operation, paths)) => {
                 let salvaged = self.salvage(lane, &format!("an unfinished {operation}"), request.at)?;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::beneath::copy_beneath;
+use super::staging::{Amount, MOST_WORK};
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line};
@@ -96,17 +97,16 @@ impl Lanes {
         let mut there = listed(&["--modified", "--others", "--exclude-standard"])?;
         there.extend(listed(&["--unmerged"])?);
         there.retain(|path| !gone.contains(path) && !is_marker(path) && !is_below(path, &brought_in));
-        if let Some(limits) = limits {
-            let bytes = there.iter().fold(0, |sum: u64, path| {
-                let found = fs::symlink_metadata(lane.path.join(path)).map_or(0, |found| found.len());
-                sum.saturating_add(found)
-            });
-            if bytes > limits.uncommitted {
-                return Ok(Looked::TooLarge { bytes });
-            }
+        let (amount, most) =
+            (Amount::of(&lane.path, &there), limits.map_or(MOST_WORK, |limits| limits.uncommitted));
+        if amount.bytes > most {
+            return match limits {
+                Some(_) => Ok(Looked::TooLarge { bytes: amount.bytes }),
+                None => Err(amount.too_much()),
+            };
         }
         let files = scratch.join("files");
-        let left_out = copy_beneath(&lane.path, &files, &there)?;
+        let left_out = copy_beneath(&lane.path, &files, &there, 2 * most)?;
         there.retain(|path| !left_out.contains(path));
         gone.extend(left_out);
         // Deletions come first and by force: a directory or a link may have replaced the file by now.

@@ -12,7 +12,7 @@ use super::lane_head::someone_stands_in;
 use super::removal::remove_tree;
 use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
-use crate::git::{GitError, absent_is_none, io, unique_suffix};
+use crate::git::{GitError, absent_is_none, gigabytes, io, unique_suffix};
 
 /// What to do with work that is still in the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum KeptBecause {
     NestedRepository { paths: Vec<PathBuf> },
     /// A submodule with uncommitted work.
     DirtySubmodule { path: PathBuf },
+    /// There is more work than is read.
+    TooMuch { path: PathBuf, bytes: u64 },
 }
 
 impl fmt::Display for KeptBecause {
@@ -64,6 +66,10 @@ impl fmt::Display for KeptBecause {
             }
             KeptBecause::DirtySubmodule { path } => {
                 write!(f, "uncommitted work in the submodule {}", path.display())
+            }
+            KeptBecause::TooMuch { path, bytes } => {
+                let gb = gigabytes(*bytes);
+                write!(f, "{gb:.1} GB of uncommitted work, too much to save, most of it {}", path.display())
             }
         }
     }
@@ -136,7 +142,10 @@ impl Lanes {
             return Ok(Some(KeptBecause::NestedRepository { paths: status.nested }));
         }
         if mode == RetireMode::SalvageFirst {
-            return Ok(None);
+            return match self.check_amount(lane, &status) {
+                Err(GitError::TooMuch { path, bytes, .. }) => Ok(Some(KeptBecause::TooMuch { path, bytes })),
+                checked => checked.map(|()| None),
+            };
         }
         if !status.changes.is_empty() {
             let paths = status.changes.into_iter().map(|change| change.path).collect();

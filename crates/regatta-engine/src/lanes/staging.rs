@@ -1,12 +1,41 @@
 //! Determines which of a lane's files are the task's work, and puts exactly those into an index.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Lane, Lanes};
 use crate::git::{ChangeKind, CommandPlace, GitError, Oid, Status, is_state};
 use crate::landing::gc::GcGuard;
+
+/// The most uncommitted work of a lane that is read, in bytes. A sparse file of any size costs an agent nothing, and
+/// keeps git busy for as long as a real one.
+pub(super) const MOST_WORK: u64 = 16 << 30;
+
+/// How much there is to read.
+pub(super) struct Amount {
+    pub(super) bytes: u64,
+    largest: PathBuf,
+}
+
+impl Amount {
+    /// The sizes of these files of a directory.
+    pub(super) fn of<'a>(dir: &Path, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let (mut bytes, mut largest) = (0_u64, (0, Path::new("")));
+        for file in files {
+            let meta = fs::symlink_metadata(dir.join(file)).ok();
+            let size = meta.filter(fs::Metadata::is_file).map_or(0, |meta| meta.len());
+            bytes = bytes.saturating_add(size);
+            largest = largest.max((size, file));
+        }
+        Self { bytes, largest: largest.1.to_owned() }
+    }
+
+    pub(super) fn too_much(self) -> GitError {
+        GitError::TooMuch { path: self.largest, bytes: self.bytes, most: MOST_WORK }
+    }
+}
 
 /// Files at the root of a lane in which an agent reports to Regatta: they are read as evidence and belong to no commit.
 /// Other files with similar names are work.
@@ -41,9 +70,16 @@ impl Lanes {
         }))
     }
 
+    /// Refuses more work than is read.
+    pub(super) fn check_amount(&self, lane: &Lane, status: &Status) -> Result<(), GitError> {
+        let amount = Amount::of(&lane.path, status.changes.iter().map(|change| &change.path));
+        if amount.bytes > MOST_WORK { Err(amount.too_much()) } else { Ok(()) }
+    }
+
     /// Puts every change of `status` into the index at `index`, path by path: no second scan, and no pattern that a
     /// file name could be mistaken for.
     pub(super) fn stage(&self, lane: &Lane, index: &Path, status: &Status) -> Result<(), GitError> {
+        self.check_amount(lane, status)?;
         match self.stage_once(lane, index, status) {
             // A `git gc` removes empty object directories while others write into them.
             Err(error) if error.is_lost_object() => {

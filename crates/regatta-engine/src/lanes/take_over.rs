@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::own::is_real_dir;
+use super::staging::MOST_WORK;
 use super::{Lane, Lanes};
 use crate::git::{GitCommand, GitError, Oid, RefList, Transfer, io, read_plain, replace_file};
 use crate::landing::gc::{GcGuard, GcWatch, wait_for_gc};
@@ -225,6 +226,7 @@ impl Lanes {
             return Ok(());
         }
         let to = self.work.trust().lfs_storage().join("objects");
+        let mut left = MOST_WORK;
         let dirs = |dir: &Path| {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
             entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -232,7 +234,7 @@ impl Lanes {
         for first in dirs(&from) {
             for second in dirs(&first.path()) {
                 for file in fs::read_dir(second.path()).into_iter().flatten().flatten() {
-                    take_large_file(&file.path(), &to)?;
+                    take_large_file(&file.path(), &to, &mut left)?;
                 }
             }
         }
@@ -240,8 +242,9 @@ impl Lanes {
     }
 }
 
-/// Copies one file that is named after the hash of its content; any other is left where it is.
-fn take_large_file(file: &Path, store: &Path) -> Result<(), GitError> {
+/// Copies one file that is named after the hash of its content; any other is left where it is. At most `left` bytes are
+/// read, and are taken off it.
+fn take_large_file(file: &Path, store: &Path, left: &mut u64) -> Result<(), GitError> {
     use std::io::{Read as _, Write as _};
 
     use sha2::Digest as _;
@@ -255,10 +258,17 @@ fn take_large_file(file: &Path, store: &Path) -> Result<(), GitError> {
     if place.exists() {
         return Ok(());
     }
+    let size = file.symlink_metadata().map_or(0, |meta| meta.len());
+    *left = left.checked_sub(size).ok_or_else(|| GitError::TooMuch {
+        path: file.to_owned(),
+        bytes: MOST_WORK - *left + size,
+        most: MOST_WORK,
+    })?;
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
     let aside = dir.join(format!("{name}.{}.tmp", crate::git::unique_suffix()));
     let copied = (|| {
-        let (mut source, mut copy) = (fs::File::open(file)?, fs::File::create(&aside)?);
+        // A file that grows meanwhile is another one than its name says.
+        let (mut source, mut copy) = (fs::File::open(file)?.take(size), fs::File::create(&aside)?);
         let (mut hash, mut part) = (sha2::Sha256::new(), vec![0; 1 << 16]);
         loop {
             match source.read(&mut part)? {

@@ -449,6 +449,7 @@ impl Worker {
                     "commit inside the submodule first; Regatta commits only the outer repository".to_owned();
                 (format!("uncommitted changes in the submodule {}", path.display()), text, None)
             }
+            CommitOutcome::TooMuch { why } => ("the size of the work".to_owned(), why, None),
             CommitOutcome::HookChanged { files, salvaged } => {
                 let text =
                     "the hooks of this lane were changed during the attempt and were not run".to_owned();
