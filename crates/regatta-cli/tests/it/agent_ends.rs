@@ -213,3 +213,24 @@ fn a_large_file_of_terabytes_is_not_copied_into_the_project() {
     world.run(&plan, &[]).exited(1);
     insta::assert_snapshot!(shown(text(&world.task("a")["reason"])), @"could not read 3072.0 GB of uncommitted work, most of it DIR/repo/.git/worktrees/regatta-a/git/lfs/objects/ab/ab/TOKEN: Regatta reads up to 16 GB; remove or ignore files that are not work");
 }
+
+#[test]
+fn a_list_of_refs_that_is_none_keeps_no_lane() {
+    let world = World::new(REGATTA);
+    let odd =
+        [("fifo", "mkfifo $refs"), ("link", "ln -s /etc/passwd $refs"), ("huge", "truncate -s 3T $refs")];
+    let tasks = odd.map(|(id, make)| {
+        let body = format!(
+            "refs=$(git rev-parse --git-dir)/packed-refs; git stash list; git switch -qc mine; \
+             echo {id} >{id}.txt; git add .; git commit -qm mine; git switch -q --detach HEAD~; \
+             rm -f $refs; {make}; {DONE}"
+        );
+        task(id, "agent: sh\nmax_attempts: 1", &body)
+    });
+    world.run(&world.plan(&tasks.concat()), &[]).exited(0);
+    for (id, _) in odd {
+        assert!(!world.lanes().join(id).exists());
+        let saved = format!("refs/regatta/salvage/{id}/1:{id}.txt");
+        assert_eq!(world.repo().git(["show", &saved]).trim(), id, "its other branch is saved");
+    }
+}

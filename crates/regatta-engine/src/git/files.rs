@@ -77,6 +77,15 @@ pub(crate) fn read_plain(path: &Path, most: u64) -> Result<Option<Vec<u8>>, GitE
     if bytes.len() as u64 > most { Err(odd("too large")) } else { Ok(Some(bytes)) }
 }
 
+/// The same for a file that counts as missing if it is anything else, or too large.
+pub(crate) fn read_if_plain(path: &Path, most: u64) -> Result<Option<Vec<u8>>, GitError> {
+    match read_plain(path, most) {
+        // The kernel refused nothing: we did.
+        Err(GitError::Io { source, .. }) if source.raw_os_error().is_none() => Ok(None),
+        read => read,
+    }
+}
+
 /// Makes `path` a link to `target` atomically, whatever it was before.
 pub(crate) fn replace_link(path: &Path, target: &Path) -> Result<(), GitError> {
     files::replace_by(path, |aside| std::os::unix::fs::symlink(target, aside)).map_err(io("link", path))

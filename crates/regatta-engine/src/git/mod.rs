@@ -46,7 +46,9 @@ pub(crate) use complaint::{Complaint, new_objects};
 pub use delete_branch::DeletedBranch;
 pub use error::GitError;
 pub(crate) use error::gigabytes;
-pub(crate) use files::{FileLock, absent_is_none, copy_index, io, read_plain, replace_file, replace_link};
+pub(crate) use files::{
+    FileLock, absent_is_none, copy_index, io, read_if_plain, read_plain, replace_file, replace_link,
+};
 pub use history::LoggedCommit;
 pub(crate) use history::{Entry, Shift, paths};
 pub use initialise::{HistoryLine, clone_repository, initialise};
@@ -61,7 +63,7 @@ pub(crate) use provenance::is_state;
 pub(crate) use ref_files::RefList;
 pub use refs::{BranchTip, Expect, RefEdit, RefOutcome};
 pub(crate) use refs::{
-    HeadRef, check_ref_name, head as load_head, head_in, head_oid, oid_line, read_head_in,
+    HeadRef, MAX_PACKED, check_ref_name, head as load_head, head_in, head_oid, oid_line, read_head_in,
 };
 pub use regatta_core::oid::Oid;
 pub use repo::{Head, Identity, Repo};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::refs::{MAX_PACKED, MAX_REF, check_ref_name, read_users};
-use super::{GitError, Oid, Repo, read_plain};
+use super::{GitError, Oid, Repo, read_if_plain, read_plain};
 
 /// Depth of the search for refs.
 const DEPTH: u8 = 16;
@@ -61,7 +61,7 @@ impl RefList {
     /// The refs below `dir`. What is not a ref is ignored: an agent may have written there.
     pub(crate) fn load(dir: &Path) -> Result<Self, GitError> {
         let mut list = Self::default();
-        if let Some(packed) = read_plain(&dir.join("packed-refs"), MAX_PACKED)? {
+        if let Some(packed) = read_if_plain(&dir.join("packed-refs"), MAX_PACKED)? {
             list.parse(&packed);
         }
         list.visit(&dir.join("refs"), "refs/", 0, usize::MAX);

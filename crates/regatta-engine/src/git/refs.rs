@@ -16,7 +16,7 @@ const KILLED_TRIES: u32 = 3;
 
 /// Largest file of one ref, and of packed refs, that is read.
 pub(super) const MAX_REF: u64 = 64 << 10;
-pub(super) const MAX_PACKED: u64 = 256 << 20;
+pub(crate) const MAX_PACKED: u64 = 256 << 20;
 
 /// The content of a HEAD file.
 #[derive(Clone, Debug, PartialEq, Eq)]

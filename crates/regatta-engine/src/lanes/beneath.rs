@@ -48,13 +48,7 @@ pub(super) fn copy_beneath(
 }
 
 /// False if it is left out.
-fn copy_one(
-    root: &OwnedFd,
-    from: &Path,
-    copy: &OwnedFd,
-    path: &Path,
-    left: &mut u64,
-) -> io::Result<bool> {
+fn copy_one(root: &OwnedFd, from: &Path, copy: &OwnedFd, path: &Path, left: &mut u64) -> io::Result<bool> {
     let Some(place) = place(root, path)? else { return Ok(false) };
     let stat = fstat(&place)?;
     let made = match FileType::from_raw_mode(stat.st_mode) {
@@ -68,8 +62,7 @@ fn copy_one(
             *left = left.checked_sub(size).ok_or(io::ErrorKind::FileTooLarge)?;
             let source = reopen(&place)?;
             let made = create(copy, path, Mode::from_raw_mode(0o600 | (stat.st_mode & 0o100)));
-            made.map_err(io::Error::from)
-                .and_then(|made| contents(&source, size, &made))
+            made.map_err(io::Error::from).and_then(|made| contents(&source, size, &made))
         }
         FileType::Directory => match repository(root, from, path)? {
             Some(text) => create(copy, &path.join(".git"), Mode::from_raw_mode(0o600))

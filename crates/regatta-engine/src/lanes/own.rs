@@ -17,8 +17,8 @@ use regatta_core::hex::hex;
 use super::removal::remove_tree;
 use super::{Lane, Lanes};
 use crate::git::{
-    GitError, HeadRef, Oid, RefList, copy_hooks, head_in, io, load_head, read_head_in, read_plain,
-    replace_file,
+    GitError, HeadRef, MAX_PACKED, Oid, RefList, copy_hooks, head_in, io, load_head, read_head_in,
+    read_if_plain, read_plain, replace_file,
 };
 
 /// Its name inside the registration.
@@ -125,8 +125,11 @@ impl Lanes {
     pub(super) fn refresh_refs(&self, lane: &Lane) -> Result<(), GitError> {
         let Some(record) = self.load_record(&lane.task)?.filter(|record| record.own) else { return Ok(()) };
         let path = lane.git_dir.join("packed-refs");
-        let now = read_plain(&path, u64::MAX - 1)?.unwrap_or_default();
-        if record.refs.as_deref() != Some(&digest(&now)) {
+        let now = read_if_plain(&path, MAX_PACKED)?;
+        // What is no list of refs is replaced: the agent's own git would wait for it, or obey another file.
+        let is_odd = now.is_none() && path.symlink_metadata().is_ok();
+        let now = now.unwrap_or_default();
+        if !is_odd && record.refs.as_deref() != Some(&digest(&now)) {
             return Ok(());
         }
         let packed = RefList::of_project(&self.repo)?.packed();

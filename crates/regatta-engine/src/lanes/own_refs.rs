@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use super::{Lane, Lanes};
-use crate::git::{GitError, HeadRef, Oid, RefList, checkout_path, head_in, parse_stash_log, read_plain};
+use crate::git::{
+    GitError, HeadRef, MAX_PACKED, Oid, RefList, checkout_path, head_in, parse_stash_log, read_if_plain,
+};
 
 /// Maximum number of commits that are saved.
 const MAX_SAVED: usize = 100;
@@ -52,7 +54,7 @@ impl Lanes {
     fn own_tips(&self, lane: &Lane) -> Result<BTreeMap<String, Oid>, GitError> {
         let refs = RefList::load(&lane.git_dir)?;
         let begun_with = self.load_record(&lane.task)?.and_then(|record| record.refs);
-        let packed = read_plain(&lane.git_dir.join("packed-refs"), u64::MAX - 1)?.unwrap_or_default();
+        let packed = read_if_plain(&lane.git_dir.join("packed-refs"), MAX_PACKED)?.unwrap_or_default();
         let own = |name: &str| !name.starts_with("refs/replace/");
         let mut tips: BTreeMap<String, Oid> = if begun_with == Some(super::own::digest(&packed)) {
             // Git writes what it moves into a file of its own.
@@ -64,7 +66,7 @@ impl Lanes {
                 refs.all().into_iter().filter(|(name, oid)| own(name) && theirs.get(name) != Some(oid));
             moved.map(|(name, oid)| (name.to_owned(), oid.clone())).collect()
         };
-        let log = read_plain(&lane.git_dir.join("logs/refs/stash"), MAX_LOG)?.unwrap_or_default();
+        let log = read_if_plain(&lane.git_dir.join("logs/refs/stash"), MAX_LOG)?.unwrap_or_default();
         for (n, stash) in parse_stash_log(&String::from_utf8_lossy(&log)).into_iter().enumerate() {
             tips.insert(format!("stash {n}"), stash.commit);
         }
