@@ -41,7 +41,7 @@ pub(crate) use boxes::{
     remove_dead_commands,
 };
 pub(crate) use inside::prepare_state;
-use inside::variables;
+use inside::{credentials, variables};
 pub(crate) use protected::{compare, survey};
 pub use trial::{NotWorking, Tried, trial};
 pub use view::View;
@@ -312,13 +312,18 @@ impl Context {
     pub(crate) fn go_inside(&self, environment: &mut Environment, boxed: &BoxDirs, level: Level) {
         let caches = self.settings.config.sandbox.caches;
         let cache = (caches == Caches::Project).then(|| self.repository.lanes.root().join(".cache"));
-        variables(environment, boxed, level, cache.as_deref(), &self.home());
+        variables(environment, boxed, level, cache.as_deref(), &self.home(), self.sandbox_settings());
         if self.sandbox_settings().network.needs_full() {
             let java = environment.value("JAVA_TOOL_OPTIONS").map(|java| java.to_string_lossy().into_owned());
             for (name, value) in proxy_variables(java.as_deref()) {
                 environment.set(name, value);
             }
         }
+    }
+
+    /// Variables of the user with credentials that no agent in a sandbox gets.
+    pub(super) fn removed_credentials(&self) -> Vec<String> {
+        credentials(&self.settings.environment, self.sandbox_settings())
     }
 
     /// The settings of the sandbox.

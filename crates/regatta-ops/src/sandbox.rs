@@ -35,6 +35,8 @@ pub struct SandboxDocument {
     pub network: Network,
     /// Hosts besides the built-in ones.
     pub hosts: Vec<String>,
+    /// Variables with credentials that agents do not get.
+    pub removed: Vec<String>,
     /// The rules, nearest to the root first. The last one that contains a path decides.
     pub rules: Vec<RuleDocument>,
 }
@@ -112,6 +114,7 @@ impl Sandboxes {
             weaker: view.weaker,
             network: settings.network,
             hosts: settings.hosts.iter().map(|entry| entry.text.clone()).collect(),
+            removed: view.removed,
             rules: view.policy.as_ref().map(rules).unwrap_or_default(),
         })
     }

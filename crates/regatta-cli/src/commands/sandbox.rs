@@ -70,6 +70,9 @@ pub(crate) async fn run(command: SandboxCommand, global: &Global, ui: &Ui) -> Re
                 ui.out(&table(&["ACCESS", "PATH", "WHY"], &rows));
                 ui.out("everything else is read-only\n");
             }
+            if !shown.removed.is_empty() {
+                ui.out(&format!("not in the environment: {}\n", shown.removed.join(", ")));
+            }
             Ok(Exit::Ok)
         }
         SandboxCommand::Why { what, task } => {

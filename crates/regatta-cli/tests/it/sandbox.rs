@@ -66,6 +66,26 @@ fn a_command_is_tried_as_an_agent_would_run_it() {
 }
 
 #[test]
+fn credentials_of_the_user_s_accounts_stay_outside() {
+    let mut world = closed("version: 1\nsandbox: { env: [NPM_TOKEN] }\n");
+    for name in ["GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "NPM_TOKEN", "ANTHROPIC_API_KEY"] {
+        world.env(name, "correct-horse-battery");
+    }
+    let (ssh, kept) = (home(&world).join(".ssh"), home(&world).join("dotfiles"));
+    [&ssh, &kept].iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
+    fs::write(kept.join("id"), "the key").unwrap();
+    std::os::unix::fs::symlink(kept.join("id"), ssh.join("id")).unwrap();
+    let body = "env | sed -n 's/=correct.*//p' | sort; cat ~/dotfiles/id; echo done >done.txt";
+    world.run(&world.plan(&task("a", "agent: sh", body)), &[]).exited(0);
+    insta::assert_snapshot!(world.regatta(["logs", "a"]).exited(0).stdout, @"
+    ANTHROPIC_API_KEY
+    NPM_TOKEN
+    ");
+    let shown = world.regatta(["sandbox", "show"]).exited(0).stdout;
+    assert!(shown.ends_with("\nnot in the environment: AWS_SECRET_ACCESS_KEY, GITHUB_TOKEN\n"), "{shown}");
+}
+
+#[test]
 fn settings_that_no_task_could_have_are_refused_before_anything_starts() {
     let world = closed("sandbox:\n  write:\n    - /\n    - \"~\"\n");
     let plan = world.plan(&task("a", "", "echo a >a.txt"));

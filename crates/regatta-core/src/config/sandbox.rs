@@ -7,6 +7,7 @@ use crate::sandbox::settings::{Caches, Entry, Home, Mode, Network};
 use super::fields::{Fields, Spot, Value};
 use super::keys::{Key, Kind};
 use super::values::Config;
+use super::variables::refused_variable;
 use super::yaml::quoted;
 
 /// The keys of the section.
@@ -23,6 +24,8 @@ pub(super) static SANDBOX_KEYS: &[Key] = &[
         .example("[../shared-fixtures]"),
     Key::new("show", Kind::OneOrMore, "none", "Hidden paths that agents may read after all.")
         .example("[~/.config/gh]"),
+    Key::new("env", Kind::OneOrMore, "none", "Variables with credentials of your accounts that agents get after all. Others, such as `GITHUB_TOKEN` and `AWS_SECRET_ACCESS_KEY`, are removed.")
+        .example("[NPM_TOKEN]"),
     Key::new("hide", Kind::OneOrMore, "none", "More paths that agents must not read.").example("[secrets]"),
     Key::new("sockets", Kind::OneOrMore, "none", "Unix sockets of other programs that agents may connect to. Docker's socket is as good as root.")
         .example("[/run/postgresql/.s.PGSQL.5432]"),
@@ -55,6 +58,7 @@ impl Config {
             }
             ("write", Value::Texts(list)) => sandbox.write = entries(list),
             ("show", Value::Texts(list)) => sandbox.show = entries(list),
+            ("env", Value::Texts(list)) => sandbox.env = entries(list),
             ("hide", Value::Texts(list)) => sandbox.hide = entries(list),
             ("sockets", Value::Texts(list)) => sandbox.sockets = entries(list),
             ("devices", Value::Texts(list)) => sandbox.devices = entries(list),
@@ -86,6 +90,12 @@ pub(super) fn check(config: &Config, fields: &Fields, report: &mut Report) {
                     format!("{}: a program that can talk to Docker has the rights of root", quoted(value));
                 report.warn(*pos, &path, message);
             }
+        }
+    }
+    for Spot { pos, value } in fields.texts("env").unwrap_or_default() {
+        if let Some(why) = refused_variable(value) {
+            let message = format!("variable {} {why}", quoted(value));
+            report.error(*pos, &fields.path_of("env"), message);
         }
     }
     for Spot { pos, value } in fields.texts("hosts").unwrap_or_default() {

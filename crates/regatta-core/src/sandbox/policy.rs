@@ -22,7 +22,12 @@ pub trait Disk {
     fn contains(&self, path: &Path, text: &str) -> bool;
     /// The names of the entries of a directory.
     fn names(&self, dir: &Path) -> Vec<String>;
+    /// Whether a real path is a plain file.
+    fn is_file(&self, path: &Path) -> bool;
 }
+
+/// Names of a hidden directory that are looked at.
+const MOST_NAMES: usize = 200;
 
 /// The directories of an attempt's box.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,9 +293,18 @@ fn home(rules: &mut Rules, settings: &SandboxSettings, facts: &Facts, disk: &dyn
         if secret.only_with.is_some_and(|text| !disk.contains(&path, text)) {
             continue;
         }
-        if let Some(real) = disk.real(&path) {
-            rules.add(&real, PathAccess::Hide, secret.what);
+        let Some(real) = disk.real(&path) else { continue };
+        // A key that is a link to where the user keeps it.
+        for name in disk.names(&real).iter().take(MOST_NAMES) {
+            if let Some(linked) = disk.real(&real.join(name))
+                && !linked.starts_with(&real)
+                && linked.starts_with(&facts.home)
+                && disk.is_file(&linked)
+            {
+                rules.add(&linked, PathAccess::Hide, secret.what);
+            }
         }
+        rules.add(&real, PathAccess::Hide, secret.what);
     }
     let own: Vec<PathBuf> = facts.state.write.iter().filter_map(|dir| disk.real(dir)).collect();
     for other in facts.others.iter().filter_map(|dir| disk.real(dir)) {

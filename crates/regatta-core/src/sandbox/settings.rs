@@ -20,6 +20,8 @@ pub struct SandboxSettings {
     pub write: Vec<Entry>,
     /// Hidden paths that are visible after all, read-only.
     pub show: Vec<Entry>,
+    /// Variables with credentials that are kept.
+    pub env: Vec<Entry>,
     /// More paths to hide.
     pub hide: Vec<Entry>,
     /// Unix sockets that may be connected to.
@@ -142,6 +144,7 @@ impl Default for SandboxSettings {
             local: Vec::new(),
             write: Vec::new(),
             show: Vec::new(),
+            env: Vec::new(),
             hide: Vec::new(),
             sockets: Vec::new(),
             devices: Vec::new(),

@@ -38,9 +38,14 @@ impl Disk for Table {
     }
 
     fn names(&self, dir: &Path) -> Vec<String> {
-        let below = self.paths.iter().filter_map(|path| path.strip_prefix(dir).ok()?.iter().next());
+        let all = self.paths.iter().chain(self.links.keys());
+        let below = all.filter_map(|path| path.strip_prefix(dir).ok()?.iter().next());
         let names: BTreeSet<String> = below.map(|name| name.to_string_lossy().into_owned()).collect();
         names.into_iter().collect()
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        self.paths.contains(path)
     }
 }
 
@@ -193,6 +198,21 @@ fn an_npmrc_is_a_secret_only_with_a_token() {
     table.texts.insert("/home/u/.npmrc".into(), "//registry/:_authToken=x".into());
     let policy = policy(&SandboxSettings::default(), &facts(Level::Full), &table).unwrap();
     assert_eq!(at(&policy, "/home/u/.npmrc"), "hide");
+}
+
+#[test]
+fn a_key_is_hidden_where_the_link_to_it_leads_and_nothing_else_is() {
+    let mut table = table();
+    table.paths.insert("/home/u/dotfiles/id_rsa".into());
+    for (name, target) in
+        [("id_rsa", "dotfiles/id_rsa"), ("home", ""), ("project", "p"), ("sh", "../../usr/bin/git")]
+    {
+        table.links.insert(Path::new("/home/u/.ssh").join(name), Path::new("/home/u").join(target));
+    }
+    let policy = policy(&SandboxSettings::default(), &facts(Level::Full), &table).unwrap();
+    assert_eq!(at(&policy, "/home/u/dotfiles/id_rsa"), "hide");
+    assert_eq!(at(&policy, "/home/u/dotfiles/other"), "copy");
+    assert_eq!(at(&policy, "/home/u/p/src"), "read");
 }
 
 #[test]

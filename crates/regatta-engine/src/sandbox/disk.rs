@@ -32,4 +32,8 @@ impl Disk for RealDisk {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
+
+    fn is_file(&self, path: &Path) -> bool {
+        path.is_file()
+    }
 }

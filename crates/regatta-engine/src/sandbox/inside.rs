@@ -6,7 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use regatta_core::sandbox::caches::{self, READ_CACHES};
-use regatta_core::sandbox::secrets::REMOVED_VARIABLES;
+use regatta_core::sandbox::secrets::{REMOVED_VARIABLES, is_credential};
+use regatta_core::sandbox::settings::SandboxSettings;
 use regatta_core::sandbox::{AgentState, BoxDirs, Level};
 
 use crate::environment::Environment;
@@ -18,9 +19,13 @@ pub(crate) fn variables(
     level: Level,
     cache: Option<&Path>,
     home: &Path,
+    settings: &SandboxSettings,
 ) {
     for name in REMOVED_VARIABLES {
         environment.remove(name);
+    }
+    for name in credentials(environment, settings) {
+        environment.remove(&name);
     }
     let tmp = match level {
         Level::Full => "/tmp".into(),
@@ -40,6 +45,17 @@ pub(crate) fn variables(
             environment.set(name, dir.as_os_str());
         }
     }
+}
+
+/// The variables with credentials of the user's accounts that stay outside.
+pub(crate) fn credentials(environment: &Environment, settings: &SandboxSettings) -> Vec<String> {
+    let is_set = |name: &str| {
+        environment.value(name).is_some_and(|value| !matches!(value.to_str(), Some("" | "0" | "false")))
+    };
+    let removed = environment.texts().filter(|(name, _)| {
+        is_credential(name, is_set) && !settings.env.iter().any(|entry| entry.text == *name)
+    });
+    removed.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Makes the directories in which an agent keeps its state: it would make them itself, and inside it cannot.
@@ -67,24 +83,35 @@ pub(crate) fn prepare_state(state: &AgentState, home: &Path, is_claude: bool) ->
 
 #[cfg(test)]
 mod tests {
+    use regatta_core::sandbox::settings::Entry;
+
     use super::*;
 
     #[test]
     fn nothing_leads_to_what_listens_outside() {
-        let names =
-            ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XDG_RUNTIME_DIR", "KUBECONFIG", "KEPT"];
+        let names = [
+            "SSH_AUTH_SOCK",
+            "DBUS_SESSION_BUS_ADDRESS",
+            "DISPLAY",
+            "XDG_RUNTIME_DIR",
+            "GH_TOKEN",
+            "KEPT",
+            "NPM_TOKEN",
+        ];
         let inherited = names.map(|name| (name.into(), "x".into()));
         let mut environment = Environment::passed_on(inherited, Path::new("/bin"));
         let boxed = BoxDirs { root: "/lanes/.box/a/1".into() };
         let none = Path::new("/nowhere");
-        variables(&mut environment, &boxed, Level::Files, Some(Path::new("/lanes/.cache")), none);
+        let kept = vec![Entry { text: "NPM_TOKEN".into(), line: 1 }];
+        let settings = SandboxSettings { env: kept, ..SandboxSettings::default() };
+        variables(&mut environment, &boxed, Level::Files, Some(Path::new("/lanes/.cache")), none, &settings);
         for name in &names[..5] {
             assert!(!environment.has(name), "{name}");
         }
-        assert!(environment.has("KEPT"));
+        assert!(environment.has("KEPT") && environment.has("NPM_TOKEN"));
         assert_eq!(environment.value("TMPDIR").unwrap(), "/lanes/.box/a/1/tmp");
         assert_eq!(environment.value("CARGO_HOME").unwrap(), "/lanes/.cache/cargo");
-        variables(&mut environment, &boxed, Level::Full, None, none);
+        variables(&mut environment, &boxed, Level::Full, None, none, &settings);
         assert_eq!(environment.value("TMPDIR").unwrap(), "/tmp");
     }
 }

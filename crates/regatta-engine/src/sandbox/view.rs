@@ -27,6 +27,8 @@ pub struct View {
     pub policy: Option<Policy>,
     /// The lane.
     pub lane: PathBuf,
+    /// Variables with credentials that it does not get.
+    pub removed: Vec<String>,
 }
 
 /// A confined command in the user's terminal. Its box is removed when this is dropped.
@@ -69,7 +71,9 @@ impl Context {
             Vec::new()
         };
         let (policy, level) = made.map_or((None, Level::Off), |(policy, level)| (Some(policy), level));
-        Ok(View { agent, level, weaker, policy, lane })
+        let is_confined = level != Level::Off;
+        let removed = if is_confined { self.removed_credentials() } else { Vec::new() };
+        Ok(View { agent, level, weaker, policy, lane, removed })
     }
 
     /// A command in a lane, confined as the agent of the task would be; `None` without a sandbox.
