@@ -312,7 +312,7 @@ impl Context {
     pub(crate) fn go_inside(&self, environment: &mut Environment, boxed: &BoxDirs, level: Level) {
         let caches = self.settings.config.sandbox.caches;
         let cache = (caches == Caches::Project).then(|| self.repository.lanes.root().join(".cache"));
-        variables(environment, boxed, level, cache.as_deref(), &self.home(), self.sandbox_settings());
+        variables(environment, boxed, level, cache.as_deref(), &self.home(), &self.settings.config);
         if self.sandbox_settings().network.needs_full() {
             let java = environment.value("JAVA_TOOL_OPTIONS").map(|java| java.to_string_lossy().into_owned());
             for (name, value) in proxy_variables(java.as_deref()) {
@@ -323,7 +323,7 @@ impl Context {
 
     /// Variables of the user with credentials that no agent in a sandbox gets.
     pub(super) fn removed_credentials(&self) -> Vec<String> {
-        credentials(&self.settings.environment, self.sandbox_settings())
+        credentials(&self.settings.environment, &self.settings.config)
     }
 
     /// The settings of the sandbox.

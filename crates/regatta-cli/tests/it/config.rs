@@ -102,6 +102,7 @@ fn every_value_is_shown_with_its_origin() {
     sandbox.local                  default  []
     sandbox.write                  default  []
     sandbox.show                   default  []
+    sandbox.env                    default  []
     sandbox.hide                   default  []
     sandbox.sockets                default  []
     sandbox.devices                default  []

@@ -21,6 +21,7 @@ use regatta_core::oid::Oid;
 pub use error::{ForgeError, Result};
 pub use open::{OpenError, open, open_with};
 pub use values::{CommentId, Home, Listed, MergeRequest, Merged, NewPull, OfBranch, Place, Pull};
+pub(crate) use wire::TOKENS;
 
 /// What Regatta needs of a forge. Object safe; shared behind an `Arc`.
 #[async_trait]

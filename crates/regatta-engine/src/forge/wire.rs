@@ -62,7 +62,8 @@ const PASSED_ON: [&str; 26] = [
 ];
 
 /// Variables that name a token.
-const TOKENS: [&str; 4] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+pub(crate) const TOKENS: [&str; 4] =
+    ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
 
 /// What every `gh` gets: no colours, no questions.
 const FIXED: [(&str, &str); 4] = [

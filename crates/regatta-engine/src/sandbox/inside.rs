@@ -5,12 +5,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use regatta_core::config::Config;
 use regatta_core::sandbox::caches::{self, READ_CACHES};
 use regatta_core::sandbox::secrets::{REMOVED_VARIABLES, is_credential};
-use regatta_core::sandbox::settings::SandboxSettings;
 use regatta_core::sandbox::{AgentState, BoxDirs, Level};
 
 use crate::environment::Environment;
+use crate::forge::TOKENS;
 
 /// Changes an environment to that of a process inside. Called before the variables of the agent and the task are set.
 pub(crate) fn variables(
@@ -19,12 +20,12 @@ pub(crate) fn variables(
     level: Level,
     cache: Option<&Path>,
     home: &Path,
-    settings: &SandboxSettings,
+    config: &Config,
 ) {
     for name in REMOVED_VARIABLES {
         environment.remove(name);
     }
-    for name in credentials(environment, settings) {
+    for name in credentials(environment, config) {
         environment.remove(&name);
     }
     let tmp = match level {
@@ -48,13 +49,15 @@ pub(crate) fn variables(
 }
 
 /// The variables with credentials of the user's accounts that stay outside.
-pub(crate) fn credentials(environment: &Environment, settings: &SandboxSettings) -> Vec<String> {
+pub(crate) fn credentials(environment: &Environment, config: &Config) -> Vec<String> {
     let is_set = |name: &str| {
         environment.value(name).is_some_and(|value| !matches!(value.to_str(), Some("" | "0" | "false")))
     };
-    let removed = environment.texts().filter(|(name, _)| {
-        is_credential(name, is_set) && !settings.env.iter().any(|entry| entry.text == *name)
-    });
+    let is_kept = |name: &str| {
+        config.sandbox.env.iter().any(|entry| entry.text == name)
+            || config.github.agents_see_token && TOKENS.contains(&name)
+    };
+    let removed = environment.texts().filter(|(name, _)| is_credential(name, is_set) && !is_kept(name));
     removed.map(|(name, _)| name.to_owned()).collect()
 }
 
@@ -103,15 +106,16 @@ mod tests {
         let boxed = BoxDirs { root: "/lanes/.box/a/1".into() };
         let none = Path::new("/nowhere");
         let kept = vec![Entry { text: "NPM_TOKEN".into(), line: 1 }];
-        let settings = SandboxSettings { env: kept, ..SandboxSettings::default() };
-        variables(&mut environment, &boxed, Level::Files, Some(Path::new("/lanes/.cache")), none, &settings);
+        let mut config = Config::default();
+        config.sandbox.env = kept;
+        variables(&mut environment, &boxed, Level::Files, Some(Path::new("/lanes/.cache")), none, &config);
         for name in &names[..5] {
             assert!(!environment.has(name), "{name}");
         }
         assert!(environment.has("KEPT") && environment.has("NPM_TOKEN"));
         assert_eq!(environment.value("TMPDIR").unwrap(), "/lanes/.box/a/1/tmp");
         assert_eq!(environment.value("CARGO_HOME").unwrap(), "/lanes/.cache/cargo");
-        variables(&mut environment, &boxed, Level::Full, None, none, &settings);
+        variables(&mut environment, &boxed, Level::Full, None, none, &config);
         assert_eq!(environment.value("TMPDIR").unwrap(), "/tmp");
     }
 }

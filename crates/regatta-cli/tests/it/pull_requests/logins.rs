@@ -71,6 +71,9 @@ fn logins_are_kept_on_request_and_by_tasks_that_land_otherwise() {
                password=stolen, password=stolen";
     let kept = ["setup", "agent", "check", "gate"].map(|name| format!("{name}: {all}"));
     assert_eq!(seen(World::without_sandbox(REGATTA), "agents_see_token: true", ""), kept);
+    let confined = seen(World::new(REGATTA), "agents_see_token: true", "");
+    let tokens = "agent: GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN, GITHUB_ENTERPRISE_TOKEN";
+    assert!(confined[1].starts_with(tokens), "{confined:?}");
     let pushed = seen(World::without_sandbox(REGATTA), "every: 60s", "via: push");
     // The gate runs `lane.setup` too.
     assert_eq!(pushed[1..3], kept[1..3]);
