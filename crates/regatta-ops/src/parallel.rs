@@ -1,5 +1,6 @@
-//! A project with tasks in several repositories, as in parallel-agents: each repository has its own store and daemon,
-//! and one operation works on all of them.
+//! A project with tasks in several repositories, as in parallel-agents: one operation works on all of them. They are the
+//! `repos` of the project's `regatta.yaml`, which share its store and its daemon; without those, they are registered in
+//! files as parallel-agents has them, and each has its own store and daemon.
 
 mod create;
 mod destroy;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 use regatta_core::exit::Exit as Ended;
 use regatta_core::id::TaskId;
 use regatta_core::prompt::PromptState;
+use regatta_core::repos::RepoName;
+use regatta_core::spec::TaskSpec;
 use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_store::{MAIN_QUEUE, Store, StoreError, TaskQuery, TaskRecord};
 
@@ -37,6 +40,7 @@ use crate::operator::Operator;
 use crate::project::{Project, ProjectOptions};
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
+use crate::tasks::plain_order;
 use registry::Registry;
 
 /// Where the registry of a project is, and the caller's options for its repositories.
@@ -58,6 +62,16 @@ pub struct Repository {
     options: ProjectOptions,
     /// The branch it was registered with, if its own settings name none.
     target: Option<String>,
+    /// How it belongs to a project with `repos`.
+    member: Option<Member>,
+}
+
+/// A repository of a project with `repos`.
+struct Member {
+    /// The project as seen from its own repository.
+    home: Project,
+    /// Its name in tasks; `None` for the project's own.
+    repo: Option<RepoName>,
 }
 
 /// All repositories of the project.
@@ -75,9 +89,20 @@ pub struct FoundTask<'a> {
     pub task: TaskRecord,
 }
 
+impl ParallelOptions {
+    /// The project around the current directory if it has `repos`, unless a registry is named.
+    fn with_repos(&self) -> Option<Project> {
+        let project = self.root.is_none().then(|| Project::open(&self.project).ok()).flatten();
+        project.filter(|project| !project.config.repos.is_empty())
+    }
+}
+
 impl Repositories {
-    /// Opens the registered repositories, or the current one if none is registered.
+    /// Opens the repositories of the project, else the registered ones, or the current one if none is registered.
     pub async fn open(registry: &Registry, options: &ParallelOptions) -> Result<Self, Refusal> {
+        if let Some(project) = options.with_repos() {
+            return Self::of_project(&project, options).await;
+        }
         let (mut all, mut unreadable) = (Vec::new(), Vec::new());
         if registry.entries.is_empty() {
             let project = Project::open(&options.project).map_err(|error| {
@@ -103,6 +128,28 @@ impl Repositories {
         Ok(Self { all, unreadable })
     }
 
+    /// Opens the repositories of a project with `repos`.
+    async fn of_project(home: &Project, options: &ParallelOptions) -> Result<Self, Refusal> {
+        let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+        let options = ProjectOptions { project: Some(home.repo.root.clone()), ..options.project.clone() };
+        let store = if home.has_store() { Some(home.store().await?) } else { None };
+        for row in &home.config.repos {
+            let repo = (!row.is_home()).then(|| row.name.clone());
+            match home.in_repo(repo.as_ref()) {
+                Ok(project) => all.push(Repository {
+                    name: row.name.to_string(),
+                    project,
+                    store: store.clone(),
+                    options: options.clone(),
+                    target: None,
+                    member: Some(Member { home: home.clone(), repo }),
+                }),
+                Err(error) => unreadable.push((row.name.to_string(), error)),
+            }
+        }
+        Ok(Self { all, unreadable })
+    }
+
     /// The repository with this name.
     pub fn named(&self, name: &str) -> Result<&Repository, Refusal> {
         if let Some(found) = self.all.iter().find(|repository| repository.name == name) {
@@ -112,10 +159,8 @@ impl Repositories {
             return Err(Refusal { message: format!("{name}: {}", error.message), ..error.clone() });
         }
         let names: Vec<&str> = self.all.iter().map(|repository| repository.name.as_str()).collect();
-        Err(Refusal::not_found(format!("Unknown repository: {name}")).hinted(format!(
-            "registered repositories: {}; `regatta repo add` registers another",
-            names.join(", ")
-        )))
+        Err(Refusal::not_found(format!("Unknown repository: {name}"))
+            .hinted(format!("known repositories: {}; `regatta repo add` adds another", names.join(", "))))
     }
 
     /// The task with this id, in any repository.
@@ -141,6 +186,7 @@ impl Repositories {
         for repository in &self.all {
             let Some(store) = repository.store.clone() else { continue };
             match store.task(id).await {
+                Ok(task) if !repository.has(&task) => {}
                 Ok(task) => {
                     let found = FoundTask { repository, store, task };
                     match found.status(registry) {
@@ -165,7 +211,7 @@ impl Repositories {
                 let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
                 tasks.extend(store.tasks(&query).await?);
             }
-            tasks.retain(|task| ParallelKind::of(&task.spec.id).is_some());
+            tasks.retain(|task| ParallelKind::of(&task.spec.id).is_some() && repository.has(task));
             tasks.sort_by_key(|task| task.seq);
             all.extend(tasks.into_iter().map(|task| FoundTask { repository, store: store.clone(), task }));
         }
@@ -185,22 +231,38 @@ impl Repository {
             project.config.target = Some(branch.clone());
         }
         let store = if project.has_store() { Some(project.store().await?) } else { None };
-        Ok(Self { name, project, store, options, target })
+        Ok(Self { name, project, store, options, target, member: None })
+    }
+
+    /// The project whose store and daemon it uses: its own, unless it is one of several.
+    pub fn home(&self) -> &Project {
+        self.member.as_ref().map_or(&self.project, |member| &member.home)
+    }
+
+    /// Whether a task of its store is a task of this repository.
+    fn has(&self, task: &TaskRecord) -> bool {
+        self.member.as_ref().is_none_or(|member| task.spec.repo == member.repo)
+    }
+
+    /// A task for it from these texts.
+    pub fn order(&self, id: &TaskId, title: &str, prompt: &str) -> Result<TaskSpec, Refusal> {
+        let repo = self.member.as_ref().and_then(|member| member.repo.as_ref());
+        plain_order(self.home(), repo, id, title, prompt)
     }
 
     /// Its store, created if missing.
     pub async fn create_store(&self) -> Result<Arc<dyn Store>, Refusal> {
         match &self.store {
             Some(store) => Ok(store.clone()),
-            None => self.project.create_store().await,
+            None => self.home().create_store().await,
         }
     }
 
     /// Starts its daemon if none runs, with the branch it was registered with. Returns what was started.
     pub async fn serve(&self, claude: Option<&str>) -> Result<Option<DaemonStarted>, Refusal> {
-        let dir = &self.project.repo.state_dir;
-        let found =
-            settled_presence(&self.project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
+        let project = self.home();
+        let dir = &project.repo.state_dir;
+        let found = settled_presence(&project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
         if !matches!(found, Presence::None) {
             return Ok(None);
         }
@@ -208,13 +270,14 @@ impl Repository {
         let claude = claude.map(|program| (CLAUDE_BIN, program.to_owned()));
         let variables: Vec<_> = [target, claude].into_iter().flatten().collect();
         let request = StartDaemonRequest { options: self.options.clone(), profiles: None, variables };
-        let started = self.project.start_daemon(&request).await?;
-        Ok(Some(DaemonStarted { repo: Some(self.name.clone()), ..started }))
+        let started = project.start_daemon(&request).await?;
+        let repo = self.member.is_none().then(|| self.name.clone());
+        Ok(Some(DaemonStarted { repo, ..started }))
     }
 
     /// Its queue, with the processes that serve it now.
     pub async fn queue(&self) -> Result<Operator, Refusal> {
-        Operator::of(&self.project, self.create_store().await?).await
+        Operator::of(self.home(), self.create_store().await?).await
     }
 }
 

@@ -470,7 +470,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     ── task create --type generic --repo nope --description d
     --- stderr
     error: Unknown repository: nope
-    hint: registered repositories: api; `regatta repo add` registers another
+    hint: known repositories: api; `regatta repo add` adds another
     --- exit 4
     ── task start --task-id PRD-9 --prompt x
     --- stderr
@@ -696,7 +696,7 @@ fn a_task_is_added_to_a_registered_repository_from_anywhere() {
     insta::assert_snapshot!(planning.try_type(&["add", "Log in", "--repo", "web"]).shown(), @"
     --- stderr
     error: Unknown repository: web
-    hint: registered repositories: api; `regatta repo add` registers another
+    hint: known repositories: api; `regatta repo add` adds another
     --- exit 4
     ");
     let added = planning.types(&["add", "Log in", "--repo", "api", "--id", "login", "--json"]);

@@ -237,3 +237,50 @@ fn a_daemon_takes_tasks_of_every_repository() {
     assert!(world.regatta(["diff", "a"]).exited(0).stdout.contains("+a"));
     world.regatta(["daemon", "stop"]).exited(0);
 }
+
+#[test]
+fn the_commands_of_parallel_agents_work_on_the_repositories_of_the_project() {
+    let yaml = "default_agent: sh\nrepos: [{ name: home, path: . }, { name: shared }, { name: api }]\n";
+    let yard = Yard::new(&["shared", "api"], yaml);
+    let types = |args: &[&str]| -> serde_json::Value {
+        let ran = yard.world.regatta(args).exited(0);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
+    };
+    let create = |repo: &str, id: &str| {
+        let args =
+            ["task", "create", "--type", "prd", "--repo", repo, "--task-id", id, "--description", "Do it"];
+        yard.world.regatta(args)
+    };
+    insta::assert_snapshot!(create("web", "PRD-1").shown(), @"
+    --- stderr
+    error: Unknown repository: web
+    hint: known repositories: home, shared, api; `regatta repo add` adds another
+    --- exit 4
+    ");
+    for (repo, id) in [("api", "PRD-1"), ("shared", "PRD-2"), ("home", "PRD-3")] {
+        create(repo, id).exited(0);
+        let prompt = format!("echo {id} > made.txt");
+        let started = types(&["task", "start", "--task-id", id, "--prompt", &prompt]);
+        assert_eq!((started["daemon"].is_null(), &started["task"]["repo"]), (id != "PRD-1", &repo.into()));
+        yard.world.regatta(["task", "wait", "--task-id", id]).exited(0);
+    }
+    let listed = types(&["task", "list"]);
+    let rows = listed["tasks"].as_array().unwrap().iter();
+    let rows: Vec<_> =
+        rows.map(|task| format!("{} {} {}", task["id"], task["repo"], task["status"])).collect();
+    insta::assert_snapshot!(rows.join("\n").replace('"', ""), @"
+    PRD-3 home exited
+    PRD-2 shared exited
+    PRD-1 api exited
+    ");
+    for (dir, id) in [("api", "PRD-1"), ("shared", "PRD-2"), ("repo", "PRD-3")] {
+        let made = yard.world.repo().git_in(&yard.dir(dir), ["show", &format!("regatta/{id}:made.txt")]);
+        assert_eq!(made.trim(), id);
+        assert!(dir == "repo" || !yard.dir(dir).join(".regatta/regatta.db").exists(), "one store for all");
+    }
+    let gone = types(&["task", "destroy", "--task-id", "PRD-1", "--delete-branch"]);
+    assert_eq!((&gone["destroyed"], &gone["branch_deleted"]), (&"PRD-1".into(), &true.into()), "{gone:#}");
+    let branches = yard.world.repo().git_in(&yard.dir("api"), ["branch", "--list", "regatta/*"]);
+    assert_eq!(branches, "");
+    yard.world.regatta(["daemon", "stop"]).exited(0);
+}

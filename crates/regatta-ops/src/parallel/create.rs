@@ -11,7 +11,7 @@ use super::registry::Registry;
 use super::{FoundTask, ParallelOptions, Repositories, Repository};
 use crate::documents::{ParallelCreated, ParallelKind, ParallelStatus, UNSTARTED_QUEUE};
 use crate::refusal::{Refusal, RefusalKind};
-use crate::tasks::{FOREVER, generic, plain_order};
+use crate::tasks::{FOREVER, generic};
 
 /// How many numbers to try while other processes take them.
 const TRIES: u64 = 1000;
@@ -44,7 +44,7 @@ impl ParallelOptions {
         let repository = repositories.named(&request.repo)?;
         let tasks = repositories.tasks().await?;
         below_cap(&registry, &tasks, &request.repo)?;
-        repository.project.require_trust().await?;
+        repository.home().require_trust().await?;
         let store = repository.create_store().await?;
         let id = match wanted {
             Some(id) => {
@@ -60,7 +60,7 @@ impl ParallelOptions {
                         ),
                     ));
                 }
-                let spec = plain_order(&repository.project, &id, description, description)?;
+                let spec = repository.order(&id, description, description)?;
                 put(store.as_ref(), &spec, IfPresent::Restart).await?;
                 id
             }
@@ -140,7 +140,7 @@ async fn put_numbered(
         if repository.project.repo.branch_tip(&id.branch())?.is_some() {
             continue;
         }
-        let spec = plain_order(&repository.project, &id, description, description)?;
+        let spec = repository.order(&id, description, description)?;
         match put(store, &spec, IfPresent::Refuse).await {
             Ok(()) => return Ok((id, n)),
             Err(error) if error.kind == RefusalKind::Refused => {}

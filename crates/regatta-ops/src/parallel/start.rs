@@ -17,7 +17,7 @@ use crate::look::events::started_pid;
 use crate::project::this_program;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::taskfiles::{missing_hint, missing_program};
-use crate::tasks::{SendRequest, When, plain_order};
+use crate::tasks::{SendRequest, When};
 
 /// How long to wait for its process; preparing the lane may take longer.
 const PROCESS_PATIENCE: Duration = Duration::from_secs(30);
@@ -160,9 +160,8 @@ pub(super) async fn begin(
     prompt: &str,
     claude: Option<&str>,
 ) -> Result<Option<DaemonStarted>, Refusal> {
-    let project = &found.repository.project;
     if found.is_unstarted() {
-        let spec = plain_order(project, &found.task.spec.id, &found.task.spec.title, prompt)?;
+        let spec = found.repository.order(&found.task.spec.id, &found.task.spec.title, prompt)?;
         let new = [NewTask { spec, queue: MAIN_QUEUE.to_owned(), if_present: IfPresent::Restart }];
         match found.store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
             Ok(()) => {}

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use regatta_core::config::AgentKind;
 use regatta_core::diagnostic::{Diagnostic, has_errors};
 use regatta_core::id::TaskId;
+use regatta_core::repos::RepoName;
 use regatta_core::spec::TaskSpec;
 use regatta_store::MAIN_QUEUE;
 
@@ -144,9 +145,15 @@ impl Order<'_> {
     }
 }
 
-/// A task from these texts, with every default filled in.
-pub fn plain_order(project: &Project, id: &TaskId, title: &str, prompt: &str) -> Result<TaskSpec, Refusal> {
-    let args = AddRequest::default();
+/// A task from these texts, with every default filled in; in one of the project's repositories if one is named.
+pub fn plain_order(
+    project: &Project,
+    repo: Option<&RepoName>,
+    id: &TaskId,
+    title: &str,
+    prompt: &str,
+) -> Result<TaskSpec, Refusal> {
+    let args = AddRequest { repo: repo.map(ToString::to_string), ..AddRequest::default() };
     let order = Order { args: &args, prompt: prompt.to_owned(), title: Some(title.to_owned()) };
     Ok(order.spec(project, id)?.0)
 }

@@ -8,7 +8,7 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Make a task in a registered repository; `regatta task start` gives it its prompt. Prints JSON.
+/// Make a task in a repository of the project or a registered one; `regatta task start` gives it its prompt. Prints JSON.
 ///
 /// Ids are PRD-N, which you choose, and GEN-NNN, counted over all registered repositories. Its work will be on branch
 /// regatta/ID.

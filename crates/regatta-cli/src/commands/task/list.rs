@@ -18,8 +18,8 @@ use regatta_ops::Refusal;
 
 /// List the tasks of the board: state, who each is for, and who holds it. `regatta list` lists all tasks.
 ///
-/// In a directory with registered repositories (`regatta repo`) it prints their PRD and GEN tasks as JSON, and the
-/// board of the current repository, if there is one.
+/// In a directory with registered repositories (`regatta repo`), and in a project with `repos` once it has such tasks,
+/// it prints their PRD and GEN tasks as JSON, and the board of the current repository, if there is one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only tasks in this state; in_progress is running, completed is done or landed.
