@@ -25,6 +25,18 @@ use crate::session::is_over;
 use crate::tokens::{fresh_token, token_hash};
 use crate::{clock, failpoint, node, worker};
 
+/// How often a page is read again because other engines were faster.
+const MOST_LOST: u32 = 16;
+
+/// What became of a task that this engine may start.
+enum Start {
+    Started,
+    /// Another engine claimed it first, or it changed.
+    Lost,
+    /// A limit over all engines holds it.
+    Held(Held),
+}
+
 impl Engine {
     /// Starts what admission allows, page by page while there is room.
     pub(super) async fn start_what_may(&mut self) -> Result<(), EngineError> {
@@ -39,6 +51,7 @@ impl Engine {
         let mut others = None;
         // The first page is usually enough. Tasks that cannot start, however many, cost few calls.
         let mut size = PAGE;
+        let mut races = 0;
         loop {
             let mut page =
                 until_answered(|| self.ctx.services.store.ready(&self.queue, after.as_ref(), size)).await?;
@@ -47,7 +60,7 @@ impl Engine {
                 break;
             }
             let next = page.last().filter(|_| page.len() == size).map(|last| last.key.clone());
-            size = (size * 4).min(LONGEST_PAGE);
+            let all: Vec<TaskId> = page.iter().map(|ready| ready.spec.id.clone()).collect();
             let elsewhere = self.for_other_nodes(&page, &mut others).await?;
             page.retain(|ready| !elsewhere.contains_key(&ready.spec.id));
             held.extend(elsewhere);
@@ -62,6 +75,7 @@ impl Engine {
             let admission = admit(&self.limits, &active, ready);
             held.extend(waiting);
             let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
+            let mut lost = false;
             for task in &admission.start {
                 if let Some(why) = self.no_room() {
                     held.insert(task.clone(), why);
@@ -70,7 +84,14 @@ impl Engine {
                 }
                 let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
                 let spec = spec.expect("admission picks from the page");
-                let Some(why) = self.start(spec, allowances.remove(task)).await? else { continue };
+                let why = match self.start(spec, allowances.remove(task)).await? {
+                    Start::Started => continue,
+                    Start::Lost => {
+                        lost = true;
+                        continue;
+                    }
+                    Start::Held(why) => why,
+                };
                 match why {
                     Held::Stagger { left } => self.standby.is_staggered(left),
                     _ => self.standby.looks_again(),
@@ -81,12 +102,19 @@ impl Engine {
                     break;
                 }
             }
+            // The place that was kept for it is free for the next one.
+            if lost && races < MOST_LOST {
+                races += 1;
+                all.iter().for_each(|task| _ = held.remove(task));
+                continue;
+            }
             for (task, hold) in admission.held {
                 if matches!(hold, Hold::Writes { .. }) {
                     self.standby.is_behind_writes(task.clone());
                 }
                 held.insert(task, hold.to_string());
             }
+            size = (size * 4).min(LONGEST_PAGE);
             match next {
                 Some(next) if !full && !self.budgets.run_is_spent => after = Some(next),
                 Some(_) => break,
@@ -172,18 +200,14 @@ impl Engine {
         live.chain(reserved.map(|spec| Active::of(spec, false))).collect()
     }
 
-    /// Claims a task and starts its worker; or returns the limit over all engines of the project that holds it.
-    async fn start(
-        &mut self,
-        spec: TaskSpec,
-        allowance: Option<Allowance>,
-    ) -> Result<Option<Held>, EngineError> {
-        let Ok(ctx) = self.ctx.of(spec.repo.as_ref()) else { return Ok(None) };
+    /// Claims a task and starts its worker, if no limit over all engines of the project holds it.
+    async fn start(&mut self, spec: TaskSpec, allowance: Option<Allowance>) -> Result<Start, EngineError> {
+        let Ok(ctx) = self.ctx.of(spec.repo.as_ref()) else { return Ok(Start::Started) };
         let token = fresh_token();
         let claim = match self.claim(&spec, token_hash(&token)).await {
             Ok(Some(claim)) => claim,
-            Ok(None) => return Ok(None),
-            Err(EngineError::Store(StoreError::Held(held))) => return Ok(Some(*held)),
+            Ok(None) => return Ok(Start::Lost),
+            Err(EngineError::Store(StoreError::Held(held))) => return Ok(Start::Held(*held)),
             Err(error) => return Err(error),
         };
         failpoint::reach("claimed");
@@ -192,7 +216,7 @@ impl Engine {
         let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, allowance);
         let task = claim.task.clone();
         self.workers.spawn(task, worker::attempt(ctx, claim, token, stop, meter));
-        Ok(None)
+        Ok(Start::Started)
     }
 
     /// Claims within the limits of the project. What a dead engine still holds counts only while one of its processes
