@@ -9,6 +9,7 @@ pub use merge::{Merge, MergeRequest, Merges};
 pub use propose::ProposeRequest;
 pub use proposed::{OpenPull, Proposed};
 
+use regatta_core::forge::board::{Standing, column_of};
 use regatta_core::forge::record::{PullEnd, PullRecord};
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
@@ -16,6 +17,7 @@ use regatta_engine::clock;
 use regatta_store::{DocumentWrite, PULL, Store, StoreError};
 
 use crate::documents::{ChecksDocument, PullDocument};
+use crate::look::review::is_judged;
 use crate::operator::Operator;
 use crate::project::find_task;
 use crate::refusal::Refusal;
@@ -85,13 +87,20 @@ impl Operator {
     }
 
     async fn pull_document(&self, record: &PullRecord) -> Result<PullDocument, Refusal> {
-        let waiting = match self.store.task(&record.task).await {
-            Ok(task) => match task.state {
-                TaskState::Landing { waiting, .. } => waiting,
-                TaskState::Blocked { detail, .. } => Some(detail),
-                _ => None,
-            },
-            Err(StoreError::NotFound(_)) => None,
+        let looked = record.shown.as_ref().map(|shown| shown.column);
+        let (waiting, column) = match self.store.task(&record.task).await {
+            Ok(task) => {
+                // Out of the train, the task says who acts next.
+                let is_judged = is_judged(task.spec.part.as_ref());
+                let standing = Standing { state: &task.state, is_judged, step: None, pull: looked };
+                let column = column_of(&standing).or(looked);
+                match task.state {
+                    TaskState::Landing { waiting, .. } => (waiting, looked),
+                    TaskState::Blocked { detail, .. } => (Some(detail), column),
+                    _ => (None, column),
+                }
+            }
+            Err(StoreError::NotFound(_)) => (None, looked),
             Err(error) => return Err(error.into()),
         };
         let (state, merged) = match (&record.end, &record.pull) {
@@ -108,7 +117,7 @@ impl Operator {
             base: record.base.clone(),
             branch: record.branch.clone(),
             checks: ChecksDocument { failed, passed, pending },
-            column: shown.map(|shown| shown.column),
+            column,
             conflicts: shown.and_then(|shown| shown.conflicts),
             draft: record.draft,
             head: record.head.clone(),

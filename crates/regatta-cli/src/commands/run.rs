@@ -232,9 +232,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let again = format!("`regatta run --resume {}`", request.names());
     let hint = match ended {
         Ended::Settled if report.is_good() => None,
-        Ended::Settled if proposed.is_awaited(&report) => Some(format!(
-            "what is left waits for GitHub or a person; `regatta daemon start` or {again} continues"
-        )),
+        Ended::Settled if proposed.is_awaited(&report) => {
+            // A daemon lands what a run proposed, and starts nothing of its plan.
+            let is_waiting = report.tasks.iter().any(|task| task.state == StateName::Pending);
+            let go_on = if is_waiting {
+                format!("`regatta daemon start` lands it, and then {again} starts the tasks that wait for it")
+            } else {
+                format!("`regatta daemon start` or {again} continues")
+            };
+            Some(format!("what is left waits for GitHub or a person; {go_on}"))
+        }
         Ended::Settled => {
             Some(format!("`regatta status ID` and `regatta logs ID` show why; {again} retries"))
         }

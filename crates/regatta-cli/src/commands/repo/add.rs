@@ -13,8 +13,8 @@ use crate::ui::Ui;
 
 /// Add a repository to `repos` in regatta.yaml, whose other lines stay as they are.
 ///
-/// With --name and --path, in a directory without `repos`, it registers the repository for parallel-agents' commands
-/// instead.
+/// With --name and --path alone, in a directory without `repos`, it registers the repository for parallel-agents'
+/// commands instead.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:\n  regatta repo add api ../api --depends-on shared --pull check")]
 pub(crate) struct Args {
@@ -55,7 +55,13 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let has_rows = super::project(global)?.as_ref().and_then(ProjectRepos::of).is_some();
-    if let (Some(name), Some(path), false) = (&args.name, &args.path, has_rows) {
+    // What a registry could not keep is for `repos`.
+    let is_row = has_rows
+        || !args.depends_on.is_empty()
+        || args.remote.is_some()
+        || args.pull.is_some()
+        || args.target.is_some();
+    if let (Some(name), Some(path), false) = (&args.name, &args.path, is_row) {
         let request = AddRepositoryRequest {
             name: name.clone(),
             path: path.clone(),

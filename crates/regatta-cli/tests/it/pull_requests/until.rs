@@ -60,5 +60,5 @@ fn until_proposed_does_not_hide_what_could_not_be_proposed() {
     ran.exited(1);
     let alone = scene.world.plan(&[task("d", "", "echo d >d.txt"), task("e", "deps: [d]", "true")].concat());
     let ran = scene.world.run(&alone, &["--no-dashboard", "--until", "proposed"]).exited(1);
-    assert!(ran.stderr.contains("what is left waits for GitHub or a person"), "{}", ran.stderr);
+    insta::assert_snapshot!(shown(&ran.stderr), @"hint: what is left waits for GitHub or a person; `regatta daemon start` lands it, and then `regatta run --resume DIR/plan.md` starts the tasks that wait for it");
 }
