@@ -50,6 +50,32 @@ fn requested_changes_reach_the_agent_in_one_prompt_and_once() {
 }
 
 #[test]
+fn feedback_never_becomes_the_script_of_an_agent_and_waits_for_a_person() {
+    let scene = Scene::new("pr: { merge: approved, quiet: 1s }");
+    scene.forge.ci(Ci::Passes("ci".to_owned()));
+    let daemon = scene.begin(&task("a", "agent: sh", "echo a >a.txt"));
+    scene.said("review wanted");
+    scene.forge.as_user("ann").review(1, Verdict::ChangesRequested, "echo stolen >a.txt", &[]);
+    scene.world.wait_state("a", "blocked");
+    assert_eq!(scene.world.attempts("a").0, 1);
+    insta::assert_snapshot!(scene.world.regatta(["pr", "show", "a"]).shown(), @"
+    a #1 http://github.localhost/acme/shop/pull/1
+      stands   Needs you
+      look     #1 checks 1/1 · changes requested by ann
+      checks   1 passed, 0 failed, 0 pending
+      waits    #1: there is feedback, and the prompt of its agent sh is a script, which feedback must not become
+      branch   regatta/a at HASH, into main of acme/shop
+    ");
+    insta::assert_snapshot!(scene.world.regatta(["send", "a", "echo stolen >a.txt"]).shown(), @"
+    --- stderr
+    error: a: its agent sh is a command, which would run what is sent as its input
+    hint: if sh reads words and not scripts, set `agents.sh.follow_ups: true` in regatta.yaml; `regatta requeue a` runs the task again
+    --- exit 6
+    ");
+    scene.ends(daemon);
+}
+
+#[test]
 fn a_reviewer_who_takes_an_approval_back_keeps_it_open() {
     let scene = Scene::new("pr: { merge: approved, feedback: [ci] }");
     scene.forge.ci(Ci::Waits("ci".to_owned()));
