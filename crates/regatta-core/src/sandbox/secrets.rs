@@ -215,9 +215,13 @@ const CREDENTIALS: &[&str] = &[
     "SENTRY_AUTH_TOKEN",
 ];
 
-/// The beginnings of names of such variables.
-const CREDENTIAL_PREFIXES: [&str; 4] =
-    ["TF_TOKEN_", "POETRY_PYPI_TOKEN_", "POETRY_HTTP_BASIC_", "CARGO_REGISTRIES_"];
+/// The beginnings and ends of names of such variables.
+const CREDENTIAL_SHAPES: [(&str, &str); 4] = [
+    ("TF_TOKEN_", ""),
+    ("POETRY_PYPI_TOKEN_", ""),
+    ("POETRY_HTTP_BASIC_", ""),
+    ("CARGO_REGISTRIES_", "_TOKEN"),
+];
 
 /// Clouds through which an agent may reach its model: the variable that says so, and the beginnings of the names of
 /// credentials that it then needs.
@@ -230,9 +234,8 @@ const MODEL_CLOUDS: [(&str, &[&str]); 3] = [
 /// Whether a variable holds credentials of the user's accounts. `is_set` tells whether another variable is set and not
 /// switched off.
 pub fn is_credential(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
-    let is_known = CREDENTIALS.contains(&name)
-        || CREDENTIAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-            && !(name.starts_with("CARGO_REGISTRIES_") && !name.ends_with("_TOKEN"));
+    let is_shaped = |(start, end): &(&str, &str)| name.starts_with(start) && name.ends_with(end);
+    let is_known = CREDENTIALS.contains(&name) || CREDENTIAL_SHAPES.iter().any(is_shaped);
     let is_needed = MODEL_CLOUDS
         .iter()
         .any(|(switch, prefixes)| prefixes.iter().any(|prefix| name.starts_with(prefix)) && is_set(switch));
