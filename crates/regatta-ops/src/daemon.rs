@@ -22,6 +22,7 @@ use crate::assemble::{assemble, reload};
 use crate::documents::{DaemonStarted, DaemonState, DaemonStatusDocument, DaemonStopped, StopHow};
 use crate::project::{Project, ProjectOptions, this_program};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::start_error::StartError;
 
 /// How long starting and stopping wait for the daemon.
 const DAEMON_PATIENCE: Duration = Duration::from_secs(60);
@@ -65,6 +66,7 @@ impl Project {
         let (state, info) = match look(self)? {
             Presence::None => (DaemonState::None, None),
             Presence::Starting => (DaemonState::Starting, None),
+            Presence::Alive(info) if info.is_starting => (DaemonState::Starting, Some(info)),
             Presence::Alive(info) => (DaemonState::Alive, Some(info)),
             Presence::Stalled(info) => (DaemonState::Stalled, Some(info)),
         };
@@ -98,7 +100,7 @@ impl Project {
         Ok((store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next()))
     }
 
-    /// Starts the daemon in the background; resolves once it serves.
+    /// Starts the daemon in the background; resolves once the store knows it, or with the reason why it ended.
     pub async fn start_daemon(&self, request: &StartDaemonRequest) -> Result<DaemonStarted, Refusal> {
         // Errors that would stop it at once are reported here, not in a log.
         self.require_trust().await?;
@@ -128,25 +130,27 @@ impl Project {
             command.arg(format!("--profiles={profiles}"));
         }
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        StartError::remove(&self.repo.state_dir);
         let mut child = command.spawn().map_err(|error| Refusal::io("starting", &path, &error))?;
         let begun = Instant::now();
         loop {
-            if let Presence::Alive(info) = look(self)?
-                && info.identity.pid == child.id()
-            {
-                let (pid, state) = (info.identity.pid, DaemonState::Started);
+            let found = match look(self)? {
+                Presence::Alive(info) if info.identity.pid == child.id() => Some(info),
+                _ => None,
+            };
+            if found.as_ref().is_some_and(|info| !info.is_starting) {
+                let (pid, state) = (child.id(), DaemonState::Started);
                 return Ok(DaemonStarted { log: path, pid, repo: None, state });
             }
             if let Ok(Some(status)) = child.try_wait() {
-                return Err(Refusal::new(
-                    RefusalKind::CannotWork,
-                    format!("the daemon exited immediately ({status})"),
-                )
-                .hinted(format!("see {}", path.display())));
+                return Err(StartError::take(&self.repo.state_dir).unwrap_or_else(|| {
+                    Refusal::new(RefusalKind::CannotWork, format!("the daemon exited immediately ({status})"))
+                        .hinted(format!("see {}", path.display()))
+                }));
             }
             if begun.elapsed() > DAEMON_PATIENCE {
-                return Err(Refusal::new(RefusalKind::TimedOut, "the daemon did not start")
-                    .hinted(format!("see {}", path.display())));
+                let waits = found.and_then(|info| info.waits_for_store);
+                return Err(still_starting(child.id(), waits, &path));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -189,6 +193,17 @@ impl Project {
         // Counted after the daemon has stopped, because until then it may start more.
         Ok(Stopped { document, agents: with_agents(self).await.ok() })
     }
+}
+
+/// The daemon lives, and is not known to its store.
+fn still_starting(pid: u32, waits_for_store: Option<String>, log: &Path) -> Refusal {
+    let why = waits_for_store.map_or_else(String::new, |why| format!(": it waits for its store ({why})"));
+    Refusal::new(RefusalKind::TimedOut, format!("the daemon, process {pid}, is still starting{why}")).hinted(
+        format!(
+            "`regatta daemon status` checks again, `regatta daemon stop` stops it; see {}",
+            log.display()
+        ),
+    )
 }
 
 fn look(project: &Project) -> Result<Presence, Refusal> {
@@ -275,7 +290,9 @@ impl ServeRequest {
         crate::sandbox::check(&ctx)?;
         let read = watch::channel(Some(project.settings_file())).0;
         let reloads = Reloads { request: self.clone(), ctx: ctx.clone(), read };
-        Ok(Daemon { notices, watching: Some(watching), reloads, ctx, lock, limits: limits(project) })
+        let registered = watch::channel(false).0;
+        let limits = limits(project);
+        Ok(Daemon { notices, watching: Some(watching), reloads, registered, ctx, lock, limits })
     }
 }
 
@@ -287,6 +304,8 @@ pub struct Daemon {
     pub watching: Option<Watching>,
     /// Reads the settings again.
     pub reloads: Reloads,
+    /// Becomes true once the store knows its session.
+    pub registered: watch::Sender<bool>,
     ctx: Arc<Context>,
     lock: DaemonLock,
     limits: Limits,
@@ -299,7 +318,7 @@ impl Daemon {
         version: &'static str,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Result<Ended, Refusal> {
-        Ok(serve(self.ctx, self.lock, version, self.limits, orders).await?)
+        Ok(serve(self.ctx, self.lock, version, self.limits, orders, self.registered).await?)
     }
 }
 
