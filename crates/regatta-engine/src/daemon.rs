@@ -67,6 +67,9 @@ pub struct DaemonInfo {
     /// Why it waits for its store, without agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_store: Option<String>,
+    /// Why its store does not answer, while its agents still work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_away: Option<String>,
 }
 
 /// What a daemon shows of itself.
@@ -78,6 +81,8 @@ struct Introduction {
     registered: watch::Receiver<bool>,
     /// Why it waits for its store.
     waiting: watch::Receiver<Option<String>>,
+    /// Why its store does not answer.
+    away: watch::Receiver<Option<String>>,
 }
 
 /// Whether a daemon is running.
@@ -120,6 +125,8 @@ impl DaemonLock {
 
     /// Writes its identity.
     fn introduce(&self, daemon: &Introduction) -> io::Result<()> {
+        let waits_for_store = daemon.waiting.borrow().clone();
+        let store_away = daemon.away.borrow().clone().filter(|_| waits_for_store.is_none());
         let info = DaemonInfo {
             identity: Identity::current()?,
             started_at: daemon.started_at,
@@ -127,7 +134,8 @@ impl DaemonLock {
             version: daemon.version.clone(),
             target: Some(daemon.target.clone()),
             is_starting: !*daemon.registered.borrow(),
-            waits_for_store: daemon.waiting.borrow().clone(),
+            waits_for_store,
+            store_away,
         };
         let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
         for dir in &self.dirs {
@@ -223,6 +231,7 @@ pub async fn serve(
         started_at,
         registered: registered.subscribe(),
         waiting,
+        away: ctx.memory.store_away.subscribe(),
     };
     lock.introduce(&introduction).map_err(writing)?;
     let (done, over) = watch::channel(());
@@ -258,6 +267,7 @@ async fn stay_awake(lock: Arc<DaemonLock>, mut introduction: Introduction, mut o
             () = tokio::time::sleep(BEAT) => {}
             Ok(()) = introduction.registered.changed() => {}
             Ok(()) = introduction.waiting.changed() => {}
+            Ok(()) = introduction.away.changed() => {}
             _ = over.changed() => return,
         }
         // A full disk must not end a daemon; it is then shown as stalled, which it may well be.

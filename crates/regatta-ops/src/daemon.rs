@@ -70,7 +70,8 @@ impl Project {
             Presence::Alive(info) => (DaemonState::Alive, Some(info)),
             Presence::Stalled(info) => (DaemonState::Stalled, Some(info)),
         };
-        let waits = info.as_ref().is_some_and(|info| info.waits_for_store.is_some());
+        let waits =
+            info.as_ref().is_some_and(|info| info.waits_for_store.is_some() || info.store_away.is_some());
         let (counts, last) = match self.main_queue().await {
             // The daemon has the same problem, and what it does about it is the answer.
             Err(_) if waits => (Vec::new(), None),
@@ -84,6 +85,7 @@ impl Project {
             started_at: info.as_ref().map(|info| info.started_at),
             state,
             target: info.as_ref().and_then(|info| info.target.clone()),
+            store_away: info.as_ref().and_then(|info| info.store_away.clone()),
             waits_for_store: info.as_ref().and_then(|info| info.waits_for_store.clone()),
             version: info.map(|info| info.version),
         })

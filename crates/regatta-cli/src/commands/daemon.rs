@@ -322,6 +322,9 @@ fn describe(document: &DaemonStatusDocument) -> String {
         if let Some(why) = &document.waits_for_store {
             text.push_str(&format!("\nwaiting for its store, without agents: {why}"));
         }
+        if let Some(why) = &document.store_away {
+            text.push_str(&format!("\nits store does not answer: {why}"));
+        }
         if let Some(last) = document.last_progress {
             text.push_str(&format!("\nlast progress: {} ago", human(now.since(last))));
         }
