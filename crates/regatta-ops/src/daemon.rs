@@ -340,17 +340,28 @@ impl Reloads {
         self.ctx.settings_at_hub()
     }
 
-    /// Whether the file of the settings is another than when this daemon last read it. Damaged settings are other ones.
-    pub fn has_other_file(&self) -> bool {
-        let project = self.request.open();
-        project.map_or(true, |project| Some(project.settings_file()) != *self.read.borrow())
+    /// Whether the file of the settings is the one at the hub by now, and was not read yet. A file with other edits is
+    /// read when its user asks for it.
+    pub fn has_file_of_hub(&self, at_hub: &SettingsAtHub) -> bool {
+        let file = self.file_now();
+        at_hub.is(&file) && self.read.borrow().as_ref() != Some(&file)
+    }
+
+    /// The file of the settings as it is now. A damaged one is compared by its text.
+    fn file_now(&self) -> SettingsFile {
+        if let Ok(project) = self.request.open() {
+            return project.settings_file();
+        }
+        let name = self.ctx.settings.file.name.clone();
+        let text = std::fs::read(self.ctx.repository.checkout.join(&name)).ok();
+        SettingsFile { digest: text.map(|text| SettingsFile::digest(&text)), name }
     }
 
     /// Reads the settings again. The order makes the daemon use them.
     pub async fn order(&self) -> Result<Order, Refusal> {
         let notices = &self.ctx.services.notices;
+        self.read.send_replace(Some(self.file_now()));
         let mut project = self.request.open()?;
-        self.read.send_replace(Some(project.settings_file()));
         // A daemon lands on the branch it started with; a changed `target` takes effect with the next daemon.
         let target = &self.ctx.repository.target;
         if let Some(named) = project.config.target.as_deref().filter(|named| named != target) {

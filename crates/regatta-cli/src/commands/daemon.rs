@@ -218,9 +218,9 @@ fn obey_signals(
                     reload(&reloads, &notices, &orders).await;
                     continue;
                 }
-                // A landing has changed them, and the checkout has followed.
-                () = at_hub.changed() => {
-                    if reloads.has_other_file() {
+                // The hub has others, and the checkout may have followed.
+                () = at_hub.differ() => {
+                    if reloads.has_file_of_hub(&at_hub) {
                         reload(&reloads, &notices, &orders).await;
                     }
                     continue;

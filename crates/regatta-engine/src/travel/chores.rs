@@ -23,6 +23,12 @@ use crate::session;
 pub(crate) const CLERK: &str = "clerk";
 /// Longest interval between two looks.
 const INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often the hub is looked at although nothing happens here.
+pub(crate) fn interval() -> Duration {
+    INTERVAL.min(session::lease())
+}
+
 /// How long a run that ends waits for its saved work to be pushed.
 const LAST_PUSH: Duration = Duration::from_secs(30);
 /// Maximum number of refs that one push deletes.
@@ -44,7 +50,7 @@ pub(crate) async fn serve(ctx: Arc<Context>, hub: Hub) {
         }
         failure = failed;
         tokio::select! {
-            () = tokio::time::sleep(INTERVAL.min(session::lease())) => {}
+            () = tokio::time::sleep(interval()) => {}
             () = ctx.memory.saved.notified() => {}
         }
     }
@@ -59,7 +65,7 @@ async fn once(
     // One that fails does not keep the others from being done.
     let given_up = strays::give_up(ctx, told).await;
     let sent = send_saved(ctx, hub, told).await;
-    let tidied = if pruned_at.is_none_or(|at| at.elapsed() >= INTERVAL.min(session::lease())) {
+    let tidied = if pruned_at.is_none_or(|at| at.elapsed() >= interval()) {
         *pruned_at = Some(Instant::now());
         tidy(ctx, hub).await
     } else {
