@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use regatta_core::causes::with_causes;
 use regatta_core::id::TaskId;
+use regatta_core::node::NodeDuty;
 use regatta_core::state::TaskState;
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ use crate::records::Records;
 use crate::session;
 
 /// The role of the engine that tidies the hub.
-pub(crate) const CLERK: &str = "clerk";
+pub const CLERK: &str = "clerk";
 /// Longest interval between two looks.
 const INTERVAL: Duration = Duration::from_secs(60);
 
@@ -76,7 +77,8 @@ async fn once(
 
 async fn tidy(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineError> {
     let store = &ctx.services.store;
-    if until_answered(|| store.elect(CLERK, &ctx.services.session)).await?.is_some() {
+    let is_leaving = matches!(ctx.memory.fleet.order.borrow().duty, NodeDuty::Drain | NodeDuty::Kill);
+    if !is_leaving && until_answered(|| store.elect(CLERK, &ctx.services.session)).await?.is_some() {
         prune(ctx, hub).await?;
     }
     forget(ctx, hub).await
