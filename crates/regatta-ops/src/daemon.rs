@@ -93,10 +93,7 @@ impl Project {
 
     /// The tasks of the main queue by state, and the last event.
     async fn main_queue(&self) -> Result<(Vec<(StateName, u64)>, Option<Event>), Refusal> {
-        if !self.has_store() {
-            return Ok((Vec::new(), None));
-        }
-        let store = self.store().await?;
+        let Some(store) = self.store_if_any().await? else { return Ok((Vec::new(), None)) };
         let seq = store.last_seq().await?;
         let last = store.events(seq.saturating_sub(1), None, 1).await?;
         Ok((store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next()))
@@ -228,16 +225,17 @@ fn already(held: &Presence) -> Refusal {
 
 /// How many tasks have a running agent.
 async fn with_agents(project: &Project) -> Result<u64, Refusal> {
-    if !project.has_store() {
-        return Ok(0);
-    }
-    let counts = project.store().await?.counts(None).await?;
+    let Some(store) = project.store_if_any().await? else { return Ok(0) };
+    let counts = store.counts(None).await?;
     Ok(counts.iter().filter(|(name, _)| name.is_claimed()).map(|(_, n)| n).sum())
 }
 
 /// The same before a store exists.
 async fn start_purpose(project: &Project) -> Result<Purpose, Refusal> {
-    if project.has_store() { purpose(project.store().await?.as_ref()).await } else { Ok(Purpose::Start) }
+    match project.store_if_any().await? {
+        Some(store) => purpose(store.as_ref()).await,
+        None => Ok(Purpose::Start),
+    }
 }
 
 /// A daemon that adopts another daemon's agents continues with what was trusted before they started.

@@ -184,7 +184,7 @@ impl Repository {
         if let Some(branch) = &target {
             project.config.target = Some(branch.clone());
         }
-        let store = if project.has_store() { Some(project.store().await?) } else { None };
+        let store = project.store_if_any().await?;
         Ok(Self { name, project, store, options, target })
     }
 

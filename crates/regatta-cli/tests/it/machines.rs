@@ -482,7 +482,7 @@ fn doctor_looks_at_the_store_the_hub_and_the_other_nodes() {
         rows.replace(&Server::shared().socket().parent().unwrap().display().to_string(), "SOCKET")
     };
     insta::assert_snapshot!(rows(one, 0, &["store", "hub", "clock", "versions", "node"]), @r"
-    store: ok: postgres://regatta@SOCKET:5432/postgres: 0 tasks, 2 events
+    store: ok: postgres://regatta@SOCKET:5432/postgres?project=fleet_doctor: 0 tasks, 2 events
     hub: ok: DIR/hub.git: main at HASH
     clock: ok: as that of the store's server
     versions: ok: VERSION on 2 running nodes
