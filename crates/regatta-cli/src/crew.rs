@@ -26,6 +26,11 @@ pub(crate) async fn open(global: &Global) -> Result<Crew, Refusal> {
     Crew::open(&Project::look(&global.options())?).await
 }
 
+/// The same; its store is created if it is missing.
+pub(crate) async fn create(global: &Global) -> Result<Crew, Refusal> {
+    Crew::create(&Project::look(&global.options())?).await
+}
+
 impl As {
     /// The acting member, as operations take it.
     pub(crate) fn speaker(&self) -> Speaker {

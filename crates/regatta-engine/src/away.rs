@@ -48,10 +48,12 @@ pub(crate) async fn until_back(ctx: &Context, why: &str, orders: &mut Orders) ->
         let renewed = ctx.services.store.renew(&ctx.services.session);
         match tokio::time::timeout(session::answer(), renewed).await {
             Ok(Ok(_)) => {
+                ctx.memory.store_away.send_replace(None);
                 ctx.say("the store answers again: continuing".to_owned());
                 return Back::Open;
             }
             Ok(Err(StoreError::SessionExpired)) => {
+                ctx.memory.store_away.send_replace(None);
                 let stopped = if has_waited { "the store answers again" } else { &stopped };
                 ctx.say(format!("{stopped}; continuing in a new session"));
                 return Back::Expired;

@@ -116,14 +116,22 @@ impl Common<'_> {
 }
 
 /// The settings at the hub's target, while they change.
-pub struct SettingsAtHub(watch::Receiver<Option<AtHub>>);
+pub struct SettingsAtHub {
+    at_hub: watch::Receiver<Option<AtHub>>,
+    differ: watch::Receiver<()>,
+}
 
 impl SettingsAtHub {
-    /// Resolves when others have landed than before.
-    pub async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
+    /// Resolves when they were read and are not those in force.
+    pub async fn differ(&mut self) {
+        if self.differ.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Whether a file is the one at the hub, as far as that is known.
+    pub fn is(&self, file: &SettingsFile) -> bool {
+        self.at_hub.borrow().as_ref().is_some_and(|at_hub| at_hub.digest == file.digest)
     }
 }
 
@@ -191,7 +199,8 @@ impl Context {
 
     /// Follows the settings at the hub's target.
     pub fn settings_at_hub(&self) -> SettingsAtHub {
-        SettingsAtHub(self.memory.fleet.at_hub.subscribe())
+        let fleet = &self.memory.fleet;
+        SettingsAtHub { at_hub: fleet.at_hub.subscribe(), differ: fleet.differ.subscribe() }
     }
 
     /// Sends a sentence to the user at the terminal.

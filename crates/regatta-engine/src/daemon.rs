@@ -61,9 +61,15 @@ pub struct DaemonInfo {
     /// The branch that it lands on; missing in older versions.
     #[serde(default)]
     pub target: Option<String>,
+    /// Whether the store does not know it yet: it may still be refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_starting: bool,
     /// Why it waits for its store, without agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_store: Option<String>,
+    /// Why its store does not answer, while its agents still work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_away: Option<String>,
 }
 
 /// What a daemon shows of itself.
@@ -71,8 +77,12 @@ struct Introduction {
     version: String,
     target: String,
     started_at: Timestamp,
+    /// Whether it has opened a session in its store.
+    registered: watch::Receiver<bool>,
     /// Why it waits for its store.
     waiting: watch::Receiver<Option<String>>,
+    /// Why its store does not answer.
+    away: watch::Receiver<Option<String>>,
 }
 
 /// Whether a daemon is running.
@@ -115,13 +125,17 @@ impl DaemonLock {
 
     /// Writes its identity.
     fn introduce(&self, daemon: &Introduction) -> io::Result<()> {
+        let waits_for_store = daemon.waiting.borrow().clone();
+        let store_away = daemon.away.borrow().clone().filter(|_| waits_for_store.is_none());
         let info = DaemonInfo {
             identity: Identity::current()?,
             started_at: daemon.started_at,
             awake_at: clock::now(),
             version: daemon.version.clone(),
             target: Some(daemon.target.clone()),
-            waits_for_store: daemon.waiting.borrow().clone(),
+            is_starting: !*daemon.registered.borrow(),
+            waits_for_store,
+            store_away,
         };
         let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
         for dir in &self.dirs {
@@ -195,13 +209,15 @@ fn info_path(state_dir: &Path) -> PathBuf {
     state_dir.join("daemon.json")
 }
 
-/// Serves the main queue until it is stopped. Workers of a dead daemon are adopted first.
+/// Serves the main queue until it is stopped. Workers of a dead daemon are adopted first. `registered` becomes true once
+/// the store knows its session.
 pub async fn serve(
     ctx: Arc<Context>,
     lock: DaemonLock,
     version: &str,
     limits: Limits,
     orders: mpsc::UnboundedReceiver<Order>,
+    registered: watch::Sender<bool>,
 ) -> Result<Ended, EngineError> {
     let mut orders = Orders::new(orders);
     let lock = Arc::new(lock);
@@ -213,7 +229,9 @@ pub async fn serve(
         version: version.to_owned(),
         target: ctx.repository.target.clone(),
         started_at,
+        registered: registered.subscribe(),
         waiting,
+        away: ctx.memory.store_away.subscribe(),
     };
     lock.introduce(&introduction).map_err(writing)?;
     let (done, over) = watch::channel(());
@@ -221,6 +239,7 @@ pub async fn serve(
     let (mut ctx, mut limits) = (ctx, limits);
     let result = loop {
         let result = in_session(&ctx, SessionKind::Daemon, "daemon", |cut_off| {
+            registered.send_if_modified(|is_registered| !std::mem::replace(is_registered, true));
             serve_in_session(&ctx, limits.clone(), &mut orders, cut_off)
         })
         .await;
@@ -246,7 +265,9 @@ async fn stay_awake(lock: Arc<DaemonLock>, mut introduction: Introduction, mut o
     loop {
         tokio::select! {
             () = tokio::time::sleep(BEAT) => {}
+            Ok(()) = introduction.registered.changed() => {}
             Ok(()) = introduction.waiting.changed() => {}
+            Ok(()) = introduction.away.changed() => {}
             _ = over.changed() => return,
         }
         // A full disk must not end a daemon; it is then shown as stalled, which it may well be.

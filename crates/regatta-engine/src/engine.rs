@@ -338,7 +338,9 @@ impl Engine {
                 self.due.log = true;
                 self.due.ready |= self.ctx.has_several() && self.standby.holds_any();
             }
-            Wake::Followed(is_even) => self.following.take(is_even),
+            Wake::Followed(is_even) => {
+                self.following.take(is_even, self.ctx.services.store.is_shared());
+            }
             Wake::Looked(seen) => self.radar.take(seen),
             Wake::Landed(round) => {
                 self.house_is_due = true;
@@ -367,6 +369,7 @@ impl Engine {
                 self.trains.reload(&ctx);
                 self.ctx = ctx;
                 self.limits = limits;
+                self.following.reloaded();
                 self.look_at_everything();
             }
             // The loop has ended by then.

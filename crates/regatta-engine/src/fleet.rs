@@ -80,6 +80,8 @@ pub(crate) struct FleetMemory {
     pub(crate) status: watch::Sender<EngineStatus>,
     /// The settings at the hub's target, once they are known.
     pub(crate) at_hub: watch::Sender<Option<AtHub>>,
+    /// Signals after each look at the hub that its settings are not those in force.
+    pub(crate) differ: watch::Sender<()>,
     /// The settings of the last reload, and the repository's root.
     settings: watch::Sender<Option<Arc<(Config, PathBuf)>>>,
 }
@@ -92,6 +94,7 @@ impl Default for FleetMemory {
             registry: watch::channel(Registry::default()).0,
             status: watch::channel(EngineStatus::default()).0,
             at_hub: watch::channel(None).0,
+            differ: watch::channel(()).0,
             settings: watch::channel(None).0,
         }
     }
@@ -120,13 +123,18 @@ impl FleetMemory {
         self.settings.borrow().clone()
     }
 
-    /// The settings at the hub's target were read. Wakes only if they are others than before.
-    pub(crate) fn learn_settings(&self, now: AtHub) {
+    /// The settings at the hub's target were read. Wakes the engine only if they are others than before; the process
+    /// that reloads settings, whenever they are others than those in force.
+    pub(crate) fn learn_settings(&self, now: AtHub, in_force: Option<&str>) {
+        let differ = now.digest.as_deref() != in_force;
         self.at_hub.send_if_modified(|known| {
             let is_new = known.as_ref().map(|known| &known.digest) != Some(&now.digest);
             *known = Some(now);
             is_new
         });
+        if differ {
+            self.differ.send_replace(());
+        }
     }
 
     /// Takes in what the store says. Wakes only those for whom something has changed.

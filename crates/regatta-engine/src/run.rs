@@ -124,7 +124,8 @@ where
     let told = ctx.clone();
     let say = move |text| told.say(text);
     let session = ctx.services.session.clone();
-    let beats = tokio::spawn(keep_alive(store.clone(), session, leased.clone(), ended, cut, say));
+    let away = ctx.memory.store_away.clone();
+    let beats = tokio::spawn(keep_alive(store.clone(), session, leased.clone(), ended, cut, away, say));
     // Ends with this session.
     let _answers = leased.is_some().then(|| AbortOnDrop(tokio::spawn(remote::serve(ctx.clone()))));
     // One that only lands has no lanes.

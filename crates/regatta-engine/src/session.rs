@@ -144,6 +144,10 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long a store must be busy before that is reported.
 const MENTION: Duration = Duration::from_secs(12);
+/// How long a renewal may take before it is reported that the store does not answer.
+const SLOW: Duration = Duration::from_secs(3);
+/// How soon a store that does not answer is tried again.
+const AWAY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The identity of this process, for its session.
 pub fn this_node(kind: SessionKind, what: &str) -> std::io::Result<NodeInfo> {
@@ -259,16 +263,17 @@ fn is_of_this_machine(node: &NodeInfo) -> bool {
 }
 
 /// Beats until `ended`, and judges the others meanwhile. Sets `lost` when this session is gone, after all process trees
-/// of this engine were killed.
+/// of this engine were killed. Meanwhile `away` says why the store does not answer, if so.
 pub(crate) async fn keep_alive(
     store: Arc<dyn Store>,
     session: SessionId,
     lease: Option<Lease>,
     ended: watch::Receiver<bool>,
     lost: watch::Sender<Option<String>>,
+    away: watch::Sender<Option<String>>,
     say: impl Fn(String) + Send,
 ) {
-    let own = Own { session, lease };
+    let own = Own { session, lease, away };
     keep_alive_by(&timing(store.is_shared()), store, own, ended, lost, say, kill_every_tree).await;
 }
 
@@ -313,6 +318,58 @@ struct Own {
     session: SessionId,
     /// Of its process trees.
     lease: Option<Lease>,
+    /// Why the store does not answer.
+    away: watch::Sender<Option<String>>,
+}
+
+/// A store that does not answer: reported once, and once when it is back.
+struct Outage<'a, S> {
+    away: watch::Sender<Option<String>>,
+    say: &'a S,
+    /// How long agents may work without it.
+    fence: Duration,
+}
+
+impl<S: Fn(String)> Outage<'_, S> {
+    fn is_under_way(&self) -> bool {
+        self.away.borrow().is_some()
+    }
+
+    fn begins(&self, why: &str) {
+        if !self.is_under_way() {
+            self.away.send_replace(Some(why.to_owned()));
+            let limit = self.fence.as_secs();
+            (self.say)(format!(
+                "the store does not answer ({why}); agents work without it for up to {limit} s"
+            ));
+        }
+    }
+
+    fn is_over(&self) {
+        if self.is_under_way() {
+            self.away.send_replace(None);
+            (self.say)("the store answers again".to_owned());
+        }
+    }
+}
+
+/// Renews the session, and reports a store that takes long.
+async fn renew(
+    timing: &Timing,
+    store: &dyn Store,
+    session: &SessionId,
+    outage: &Outage<'_, impl Fn(String)>,
+) -> Result<Result<Beat, StoreError>, tokio::time::error::Elapsed> {
+    let mut answer = std::pin::pin!(tokio::time::timeout(timing.answer, store.renew(session)));
+    tokio::select! {
+        answer = &mut answer => return answer,
+        () = tokio::time::sleep(SLOW) => {}
+    }
+    // A store that is only busy says so.
+    if store.is_shared() {
+        outage.begins(&format!("no answer for {} s", SLOW.as_secs()));
+    }
+    answer.await
 }
 
 async fn keep_alive_by(
@@ -345,7 +402,8 @@ async fn beat(
     fence: &Fence,
     say: impl Fn(String) + Send,
 ) -> String {
-    let Own { session, lease } = own;
+    let Own { session, lease, away } = own;
+    let outage = Outage { away, say: &say, fence: timing.fence };
     let mut judge = Judge::default();
     let mut watch = MemberWatch::default();
     let mut others = Others::default();
@@ -356,9 +414,10 @@ async fn beat(
         tokio::time::sleep(std::mem::replace(&mut pause, timing.beat)).await;
         let sent = clock::since_boot();
         let begun = Instant::now();
-        match tokio::time::timeout(timing.answer, store.renew(&session)).await {
+        match renew(timing, store.as_ref(), &session, &outage).await {
             Ok(Ok(_)) => {
                 fence.heard(sent);
+                outage.is_over();
                 // If that fails, its shims end their trees in time, and say why.
                 if let Some(Err(error)) = lease.as_ref().map(|lease| lease.extend(sent + timing.fence)) {
                     say(format!("could not extend the lease of the running agents: {error}"));
@@ -386,7 +445,16 @@ async fn beat(
             Ok(Err(error @ StoreError::Corrupt(_))) => {
                 return format!("{error}; its agents were stopped, and their work is in their lanes");
             }
-            Ok(Err(_)) | Err(_) => continue,
+            Ok(Err(error)) => {
+                outage.begins(&error.to_string());
+                pause = timing.beat.min(AWAY_AGAIN);
+                continue;
+            }
+            Err(_) => {
+                outage.begins(&format!("no answer for {} s", timing.answer.as_secs()));
+                pause = timing.beat.min(AWAY_AGAIN);
+                continue;
+            }
         }
         if !others.may_have_changed(store.as_ref()).await {
             continue;
@@ -637,7 +705,7 @@ mod tests {
                 let killed = || {
                     trees.fetch_add(1, Ordering::SeqCst);
                 };
-                let own = Own { session: own, lease: None };
+                let own = Own { session: own, lease: None, away: watch::channel(None).0 };
                 keep_alive_by(&QUICK, beats, own, over, cut, |_| {}, killed).await;
             });
             Self { store, session, ended, lost, _end: end, _dir: dir }

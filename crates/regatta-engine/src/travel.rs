@@ -20,6 +20,7 @@ use crate::hub::{Answer, Hub, Move, names};
 use crate::session;
 
 pub(crate) use checkpoint::{Checkpoints, Kept, SavedWork};
+pub use chores::CLERK;
 pub use fetch::bring;
 pub(crate) use fetch::saved_of;
 pub use fresh::start_over;

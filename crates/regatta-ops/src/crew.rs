@@ -44,11 +44,19 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Opens the store, creating it if missing.
+    /// Opens the store. A file is created if it is missing; a store that machines share is not.
     pub async fn open(project: &Project) -> Result<Self, Refusal> {
         // Creating a store asks git what is tracked; opening an existing one does not.
         let store = if project.has_store() { project.store().await? } else { project.create_store().await? };
         Ok(Self::of(project, store))
+    }
+
+    /// Opens the store for a member that joins, or for the first task: it is created if it is missing.
+    pub async fn create(project: &Project) -> Result<Self, Refusal> {
+        match project.store_if_any().await? {
+            Some(store) => Ok(Self::of(project, store)),
+            None => Ok(Self::of(project, project.create_store().await?)),
+        }
     }
 
     /// Uses a store that is already open.

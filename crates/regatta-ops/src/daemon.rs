@@ -22,6 +22,7 @@ use crate::assemble::{assemble, reload};
 use crate::documents::{DaemonStarted, DaemonState, DaemonStatusDocument, DaemonStopped, StopHow};
 use crate::project::{Project, ProjectOptions, this_program};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::start_error::StartError;
 
 /// How long starting and stopping wait for the daemon.
 const DAEMON_PATIENCE: Duration = Duration::from_secs(60);
@@ -65,10 +66,12 @@ impl Project {
         let (state, info) = match look(self)? {
             Presence::None => (DaemonState::None, None),
             Presence::Starting => (DaemonState::Starting, None),
+            Presence::Alive(info) if info.is_starting => (DaemonState::Starting, Some(info)),
             Presence::Alive(info) => (DaemonState::Alive, Some(info)),
             Presence::Stalled(info) => (DaemonState::Stalled, Some(info)),
         };
-        let waits = info.as_ref().is_some_and(|info| info.waits_for_store.is_some());
+        let waits =
+            info.as_ref().is_some_and(|info| info.waits_for_store.is_some() || info.store_away.is_some());
         let (counts, last) = match self.main_queue().await {
             // The daemon has the same problem, and what it does about it is the answer.
             Err(_) if waits => (Vec::new(), None),
@@ -82,6 +85,7 @@ impl Project {
             started_at: info.as_ref().map(|info| info.started_at),
             state,
             target: info.as_ref().and_then(|info| info.target.clone()),
+            store_away: info.as_ref().and_then(|info| info.store_away.clone()),
             waits_for_store: info.as_ref().and_then(|info| info.waits_for_store.clone()),
             version: info.map(|info| info.version),
         })
@@ -89,16 +93,13 @@ impl Project {
 
     /// The tasks of the main queue by state, and the last event.
     async fn main_queue(&self) -> Result<(Vec<(StateName, u64)>, Option<Event>), Refusal> {
-        if !self.has_store() {
-            return Ok((Vec::new(), None));
-        }
-        let store = self.store().await?;
+        let Some(store) = self.store_if_any().await? else { return Ok((Vec::new(), None)) };
         let seq = store.last_seq().await?;
         let last = store.events(seq.saturating_sub(1), None, 1).await?;
         Ok((store.counts(Some(MAIN_QUEUE)).await?, last.into_iter().next()))
     }
 
-    /// Starts the daemon in the background; resolves once it serves.
+    /// Starts the daemon in the background; resolves once the store knows it, or with the reason why it ended.
     pub async fn start_daemon(&self, request: &StartDaemonRequest) -> Result<DaemonStarted, Refusal> {
         // Errors that would stop it at once are reported here, not in a log.
         self.require_trust().await?;
@@ -128,25 +129,27 @@ impl Project {
             command.arg(format!("--profiles={profiles}"));
         }
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        StartError::remove(&self.repo.state_dir);
         let mut child = command.spawn().map_err(|error| Refusal::io("starting", &path, &error))?;
         let begun = Instant::now();
         loop {
-            if let Presence::Alive(info) = look(self)?
-                && info.identity.pid == child.id()
-            {
-                let (pid, state) = (info.identity.pid, DaemonState::Started);
+            let found = match look(self)? {
+                Presence::Alive(info) if info.identity.pid == child.id() => Some(info),
+                _ => None,
+            };
+            if found.as_ref().is_some_and(|info| !info.is_starting) {
+                let (pid, state) = (child.id(), DaemonState::Started);
                 return Ok(DaemonStarted { log: path, pid, repo: None, state });
             }
             if let Ok(Some(status)) = child.try_wait() {
-                return Err(Refusal::new(
-                    RefusalKind::CannotWork,
-                    format!("the daemon exited immediately ({status})"),
-                )
-                .hinted(format!("see {}", path.display())));
+                return Err(StartError::take(&self.repo.state_dir).unwrap_or_else(|| {
+                    Refusal::new(RefusalKind::CannotWork, format!("the daemon exited immediately ({status})"))
+                        .hinted(format!("see {}", path.display()))
+                }));
             }
             if begun.elapsed() > DAEMON_PATIENCE {
-                return Err(Refusal::new(RefusalKind::TimedOut, "the daemon did not start")
-                    .hinted(format!("see {}", path.display())));
+                let waits = found.and_then(|info| info.waits_for_store);
+                return Err(still_starting(child.id(), waits, &path));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -191,6 +194,17 @@ impl Project {
     }
 }
 
+/// The daemon lives, and is not known to its store.
+fn still_starting(pid: u32, waits_for_store: Option<String>, log: &Path) -> Refusal {
+    let why = waits_for_store.map_or_else(String::new, |why| format!(": it waits for its store ({why})"));
+    Refusal::new(RefusalKind::TimedOut, format!("the daemon, process {pid}, is still starting{why}")).hinted(
+        format!(
+            "`regatta daemon status` checks again, `regatta daemon stop` stops it; see {}",
+            log.display()
+        ),
+    )
+}
+
 fn look(project: &Project) -> Result<Presence, Refusal> {
     presence(&project.repo).map_err(|error| Refusal::io("reading", &project.repo.state_dir, &error))
 }
@@ -211,16 +225,17 @@ fn already(held: &Presence) -> Refusal {
 
 /// How many tasks have a running agent.
 async fn with_agents(project: &Project) -> Result<u64, Refusal> {
-    if !project.has_store() {
-        return Ok(0);
-    }
-    let counts = project.store().await?.counts(None).await?;
+    let Some(store) = project.store_if_any().await? else { return Ok(0) };
+    let counts = store.counts(None).await?;
     Ok(counts.iter().filter(|(name, _)| name.is_claimed()).map(|(_, n)| n).sum())
 }
 
 /// The same before a store exists.
 async fn start_purpose(project: &Project) -> Result<Purpose, Refusal> {
-    if project.has_store() { purpose(project.store().await?.as_ref()).await } else { Ok(Purpose::Start) }
+    match project.store_if_any().await? {
+        Some(store) => purpose(store.as_ref()).await,
+        None => Ok(Purpose::Start),
+    }
 }
 
 /// A daemon that adopts another daemon's agents continues with what was trusted before they started.
@@ -275,7 +290,9 @@ impl ServeRequest {
         crate::sandbox::check(&ctx)?;
         let read = watch::channel(Some(project.settings_file())).0;
         let reloads = Reloads { request: self.clone(), ctx: ctx.clone(), read };
-        Ok(Daemon { notices, watching: Some(watching), reloads, ctx, lock, limits: limits(project) })
+        let registered = watch::channel(false).0;
+        let limits = limits(project);
+        Ok(Daemon { notices, watching: Some(watching), reloads, registered, ctx, lock, limits })
     }
 }
 
@@ -287,6 +304,8 @@ pub struct Daemon {
     pub watching: Option<Watching>,
     /// Reads the settings again.
     pub reloads: Reloads,
+    /// Becomes true once the store knows its session.
+    pub registered: watch::Sender<bool>,
     ctx: Arc<Context>,
     lock: DaemonLock,
     limits: Limits,
@@ -299,7 +318,7 @@ impl Daemon {
         version: &'static str,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Result<Ended, Refusal> {
-        Ok(serve(self.ctx, self.lock, version, self.limits, orders).await?)
+        Ok(serve(self.ctx, self.lock, version, self.limits, orders, self.registered).await?)
     }
 }
 
@@ -319,17 +338,28 @@ impl Reloads {
         self.ctx.settings_at_hub()
     }
 
-    /// Whether the file of the settings is another than when this daemon last read it. Damaged settings are other ones.
-    pub fn has_other_file(&self) -> bool {
-        let project = self.request.open();
-        project.map_or(true, |project| Some(project.settings_file()) != *self.read.borrow())
+    /// Whether the file of the settings is the one at the hub by now, and was not read yet. A file with other edits is
+    /// read when its user asks for it.
+    pub fn has_file_of_hub(&self, at_hub: &SettingsAtHub) -> bool {
+        let file = self.file_now();
+        at_hub.is(&file) && self.read.borrow().as_ref() != Some(&file)
+    }
+
+    /// The file of the settings as it is now. A damaged one is compared by its text.
+    fn file_now(&self) -> SettingsFile {
+        if let Ok(project) = self.request.open() {
+            return project.settings_file();
+        }
+        let name = self.ctx.settings.file.name.clone();
+        let text = std::fs::read(self.ctx.repository.checkout.join(&name)).ok();
+        SettingsFile { digest: text.map(|text| SettingsFile::digest(&text)), name }
     }
 
     /// Reads the settings again. The order makes the daemon use them.
     pub async fn order(&self) -> Result<Order, Refusal> {
         let notices = &self.ctx.services.notices;
+        self.read.send_replace(Some(self.file_now()));
         let mut project = self.request.open()?;
-        self.read.send_replace(Some(project.settings_file()));
         // A daemon lands on the branch it started with; a changed `target` takes effect with the next daemon.
         let target = &self.ctx.repository.target;
         if let Some(named) = project.config.target.as_deref().filter(|named| named != target) {

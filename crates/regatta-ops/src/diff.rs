@@ -15,7 +15,7 @@ use regatta_engine::travel::{bring, is_elsewhere, last_with_lane};
 use regatta_store::{Store, TaskRecord};
 
 use crate::documents::DiffDocument;
-use crate::elsewhere::{Kept, not_served};
+use crate::elsewhere::{Kept, hearing, not_served};
 use crate::look::status::lane_elsewhere;
 use crate::look::train::shared_hub;
 use crate::project::{Project, find_task};
@@ -85,6 +85,15 @@ impl Project {
     /// What a task changed. While its lane exists: everything in it, committed or not. Afterwards: what its last attempt
     /// committed, or what landed. A lane on another machine is asked for through the store.
     pub async fn diff(&self, request: &DiffRequest) -> Result<TaskDiff, Refusal> {
+        self.diff_hearing(request, &|_| {}).await
+    }
+
+    /// The same. `hear` gets a sentence if another machine is asked for the work and does not answer soon.
+    pub async fn diff_hearing(
+        &self,
+        request: &DiffRequest,
+        hear: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<TaskDiff, Refusal> {
         let store = self.store().await?;
         let task = find_task(store.as_ref(), &request.task).await?;
         let attempts = store.attempts(&task.spec.id).await?;
@@ -98,7 +107,9 @@ impl Project {
         };
         let mut refused = None;
         if let Some((attempt, place)) = unfinished_elsewhere(&attempts) {
-            match ask(&store, &task, attempt, place, against.as_ref(), request).await? {
+            let asked = ask(&store, &task, attempt, place, against.as_ref(), request);
+            let asking = Kept::Work.asking((&task.spec.id, attempt.n), place);
+            match hearing(asked, || hear(&asking)).await? {
                 Asked::Found(diff) => return Ok(*diff),
                 Asked::NoLane => {}
                 // What it committed may be at the hub.

@@ -1,5 +1,7 @@
 //! What another machine has on its disk, and why it cannot be shown.
 
+use std::time::Duration;
+
 use regatta_core::attempt::{Attempt, Place};
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
@@ -11,6 +13,19 @@ use regatta_store::{STATUS, Store};
 use crate::refusal::Refusal;
 use crate::when::moment;
 
+/// After this long without an answer, the caller hears who is asked.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Waits for what another machine sends. If that takes long, `hear` is called, once.
+pub(crate) async fn hearing<T>(asked: impl Future<Output = T>, hear: impl FnOnce()) -> T {
+    let mut asked = std::pin::pin!(asked);
+    tokio::select! {
+        answer = &mut asked => return answer,
+        () = tokio::time::sleep(QUIET) => hear(),
+    }
+    asked.await
+}
+
 /// What of an attempt is on another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
@@ -19,6 +34,18 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
+    fn name(self) -> &'static str {
+        match self {
+            Kept::Log => "log",
+            Kept::Work => "work",
+        }
+    }
+
+    /// The sentence about a machine that is asked for it.
+    pub(crate) fn asking(self, (task, n): (&TaskId, u32), place: &Place) -> String {
+        format!("asking {} for the {} of attempt {n} of {task}", place.node, self.name())
+    }
+
     /// The command that shows it.
     fn command(self) -> &'static str {
         match self {
@@ -37,11 +64,7 @@ pub(crate) async fn not_served(
     attempt: Option<&Attempt>,
     error: &NotServed,
 ) -> Refusal {
-    let (node, command) = (&place.node, kept.command());
-    let what = match kept {
-        Kept::Log => "log",
-        Kept::Work => "work",
-    };
+    let (node, command, what) = (&place.node, kept.command(), kept.name());
     let subject = format!("the {what} of attempt {n} of {task} is on {node}");
     let lost = match (error, attempt) {
         (NotServed::NoEngine, Some(attempt)) => lost_since(attempt),

@@ -49,8 +49,10 @@ impl ForegroundRequest {
     pub async fn load_everywhere(&self, project: &Project) -> Result<Loaded, Refusal> {
         let files = self.files()?;
         let mut loaded = self.parse(project, &files, &BTreeSet::new());
-        if has_errors(&loaded.diagnostics) && project.has_store() {
-            let known = project.store().await?.briefs(&TaskQuery::default()).await?;
+        if has_errors(&loaded.diagnostics)
+            && let Some(store) = project.store_if_any().await?
+        {
+            let known = store.briefs(&TaskQuery::default()).await?;
             let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.id).collect();
             loaded = self.parse(project, &files, &known);
         }

@@ -36,6 +36,7 @@ pub mod sandbox;
 pub mod scaffold;
 pub mod secrets;
 pub mod setup;
+pub mod start_error;
 pub mod step;
 pub mod stores;
 pub mod target;

@@ -12,7 +12,8 @@ use regatta_core::session::SessionKind;
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
 use regatta_engine::fleet::nodes::{self, Node};
-use regatta_store::Store;
+use regatta_engine::travel::CLERK;
+use regatta_store::{SessionId, Store};
 
 pub use held::{held_elsewhere, tasks_on};
 pub use join::JoinRequest;
@@ -70,16 +71,17 @@ impl Nodes {
 
     /// All nodes as documents, by name.
     pub async fn list(&self) -> Result<Vec<NodeDocument>, Refusal> {
+        let holders = self.holders().await?;
         let mut documents = Vec::new();
         for node in nodes::all(self.store()).await? {
-            documents.push(self.document(&node).await?);
+            documents.push(self.document(&node, &holders).await?);
         }
         Ok(documents)
     }
 
     /// One node as a document.
     pub async fn show(&self, text: &str) -> Result<NodeDocument, Refusal> {
-        self.document(&find(self.store(), text).await?).await
+        self.document(&find(self.store(), text).await?, &self.holders().await?).await
     }
 
     async fn select(&self, selection: &NodeSelection) -> Result<Vec<Node>, Refusal> {
@@ -89,7 +91,21 @@ impl Nodes {
         })
     }
 
-    async fn document(&self, node: &Node) -> Result<NodeDocument, Refusal> {
+    /// What only one node does at a time, and the session of the engine that does it.
+    async fn holders(&self) -> Result<Vec<(&'static str, SessionId)>, Refusal> {
+        let train = self.target.as_ref().map(|target| ("train", format!("train:{target}")));
+        let mut holders = Vec::new();
+        for (shown, role) in train.into_iter().chain([("clerk", CLERK.to_owned())]) {
+            holders.extend(self.store.holder(&role).await?.map(|holder| (shown, holder.session)));
+        }
+        Ok(holders)
+    }
+
+    async fn document(
+        &self,
+        node: &Node,
+        holders: &[(&'static str, SessionId)],
+    ) -> Result<NodeDocument, Refusal> {
         let mut engines = Vec::new();
         for engine in &node.engines {
             let claims = self.store.claims_of(&engine.session.session).await?;
@@ -101,14 +117,8 @@ impl Nodes {
                 what: info.what.clone(),
             });
         }
-        let mut roles = Vec::new();
-        if let Some(target) = &self.target {
-            let holder = self.store.holder(&format!("train:{target}")).await?;
-            let is_here = |session| node.engines.iter().any(|engine| engine.session.session == session);
-            if holder.is_some_and(|holder| is_here(holder.session)) {
-                roles.push("train");
-            }
-        }
+        let is_here = |session: &SessionId| node.engines.iter().any(|own| own.session.session == *session);
+        let roles = holders.iter().filter(|(_, holder)| is_here(holder)).map(|(role, _)| *role).collect();
         let record = node.record.clone();
         let last_beat = last_beat(node);
         Ok(NodeDocument {

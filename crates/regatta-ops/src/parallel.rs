@@ -132,7 +132,7 @@ impl Repositories {
     async fn of_project(home: &Project, options: &ParallelOptions) -> Result<Self, Refusal> {
         let (mut all, mut unreadable) = (Vec::new(), Vec::new());
         let options = ProjectOptions { project: Some(home.repo.root.clone()), ..options.project.clone() };
-        let store = if home.has_store() { Some(home.store().await?) } else { None };
+        let store = home.store_if_any().await?;
         for row in &home.config.repos {
             let repo = (!row.is_home()).then(|| row.name.clone());
             match home.in_repo(repo.as_ref()) {
@@ -230,7 +230,7 @@ impl Repository {
         if let Some(branch) = &target {
             project.config.target = Some(branch.clone());
         }
-        let store = if project.has_store() { Some(project.store().await?) } else { None };
+        let store = project.store_if_any().await?;
         Ok(Self { name, project, store, options, target, member: None })
     }
 

@@ -45,7 +45,7 @@ pub async fn warm(project: &Project, names: &[String]) -> Result<WarmDocument, R
             return Err(Refusal::not_found(format!("there is no profile {name:?}")).hinted(known));
         }
     }
-    let store = project.create_store().await?;
+    let store = project.store_to_follow().await?;
     for name in names {
         store.warm(name).await?;
     }

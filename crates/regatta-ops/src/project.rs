@@ -12,7 +12,7 @@ use regatta_engine::git::{GitError, Repo, Work};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::session::work_in;
 use regatta_engine::trust::{self, Purpose, state_dir};
-use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
+use regatta_store::{Existing, Missing, Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::refusal::{Refusal, RefusalKind};
 
@@ -173,8 +173,27 @@ impl Project {
         self.store_url.strip_prefix("sqlite:").is_none_or(there)
     }
 
-    /// Opens the store if it exists.
+    /// Opens the store; refuses if it does not exist.
     pub async fn store(&self) -> Result<Arc<dyn Store>, Refusal> {
+        self.find_store().await?.map_err(no_project)
+    }
+
+    /// Opens the store, if it exists.
+    pub async fn store_if_any(&self) -> Result<Option<Arc<dyn Store>>, Refusal> {
+        if self.has_store() { Ok(self.find_store().await?.ok()) } else { Ok(None) }
+    }
+
+    /// Opens the store for a command that looks, perhaps for long: a file of this project is created if it is missing, a
+    /// store that machines share is not.
+    pub async fn store_to_follow(&self) -> Result<Arc<dyn Store>, Refusal> {
+        if self.store_url.starts_with("sqlite:") {
+            return self.create_store().await;
+        }
+        self.make_state_dir()?;
+        self.store().await
+    }
+
+    async fn find_store(&self) -> Result<Result<Arc<dyn Store>, Missing>, Refusal> {
         if let Some(path) = self.store_url.strip_prefix("sqlite:") {
             match Path::new(path).try_exists() {
                 Ok(true)
@@ -203,11 +222,21 @@ impl Project {
         if !claims_attempt() {
             state_dir::check(&self.repo)?;
         }
-        self.open_store().await
+        match regatta_store::open_existing(&self.store_url, false).await {
+            Ok(Existing::Store(store)) => self.begin_with(store).await.map(Ok),
+            Ok(Existing::Missing(missing)) => Ok(Err(missing)),
+            Err(error) => Err(not_opened(&self.store_url, error)),
+        }
     }
 
     async fn open_store(&self) -> Result<Arc<dyn Store>, Refusal> {
-        let store = open_store(&self.store_url).await?;
+        let opened = regatta_store::open(&self.store_url).await;
+        self.begin_with(opened.map_err(|error| not_opened(&self.store_url, error))?).await
+    }
+
+    async fn begin_with(&self, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Refusal> {
+        // Members whose processes are gone no longer hold tasks, and no caller sees them otherwise.
+        regatta_engine::crew::bury(store.as_ref()).await?;
         if store.is_shared() {
             work_in(&self.repo.common_dir);
         }
@@ -381,9 +410,9 @@ fn read_node_file(config: &mut Config, root: &Path) -> Result<Vec<Diagnostic>, R
     Ok(diagnostics)
 }
 
-async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
-    let opened = regatta_store::open(url).await;
-    let store = opened.map_err(|error| match error {
+/// Why the store at an address could not be opened.
+fn not_opened(url: &str, error: StoreError) -> Refusal {
+    match error {
         StoreError::Invalid(_) if url.starts_with("postgres") => Refusal::from(error).hinted(
             "correct the address or the login: the password comes from ~/.pgpass, which only you may read, or from the file \
              that $REGATTA_STORE_PASSWORD_FILE names",
@@ -394,10 +423,20 @@ async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
             "omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
         ),
         error => crate::stores::refused(error),
-    })?;
-    // Members whose processes are gone no longer hold tasks, and no caller sees them otherwise.
-    regatta_engine::crew::bury(store.as_ref()).await?;
-    Ok(store)
+    }
+}
+
+/// The refusal of a command that creates no store.
+pub(crate) fn no_project(missing: Missing) -> Refusal {
+    let Missing { address, project, others } = missing;
+    let others = if others.is_empty() { "none yet".to_owned() } else { others.join(", ") };
+    let creates = "`regatta init`, `run`, `enqueue` and `daemon` create a new one";
+    match project {
+        Some(project) => Refusal::not_found(format!("the store has no project {project}; it has: {others}"))
+            .hinted(format!("correct `project=` in the address of the store; {creates}")),
+        None => Refusal::not_found(format!("there is no store at {address} yet"))
+            .hinted(format!("correct the address of the store; {creates}")),
+    }
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {

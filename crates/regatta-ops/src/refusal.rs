@@ -8,12 +8,14 @@ use regatta_engine::git::GitError;
 use regatta_engine::landing::train::LandError;
 use regatta_engine::trust::TrustError;
 use regatta_store::{StoreError, TaskRecord};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch::error::RecvError;
 
 use crate::step::{Act, Step};
 
 /// The kind of a refusal. Each has its own exit code on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RefusalKind {
     /// The request itself is wrong: a value, a file, a setting.
     Usage,

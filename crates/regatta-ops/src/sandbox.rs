@@ -84,7 +84,7 @@ impl Sandboxes {
     /// For a task, or for a task with all defaults.
     pub async fn open(project: &Project, task: Option<&str>) -> Result<Self, Refusal> {
         project.make_state_dir()?;
-        let store = project.create_store().await?;
+        let store = project.store_to_follow().await?;
         let task = match task {
             Some(text) => Some(find_task(store.as_ref(), text).await?),
             None => None,

@@ -9,13 +9,13 @@ use regatta_store::postgres::PostgresStore;
 use regatta_store::sqlite::SqliteStore;
 use regatta_store::transfer::{self, Kind, Transfer};
 use regatta_store::zookeeper::ZookeeperStore;
-use regatta_store::{Store, StoreError};
+use regatta_store::{Existing, Missing, Store, StoreError};
 
 use crate::documents::{
     LossAcceptedDocument, RecordsDocument, StoreCheckDocument, StoreCopiedDocument, StoreLoadedDocument,
     StoreMigratedDocument, ViolationDocument,
 };
-use crate::project::{Project, ProjectOptions, expand_home};
+use crate::project::{Project, ProjectOptions, expand_home, no_project};
 use crate::refusal::{Refusal, RefusalKind};
 
 /// Hears how many records of a kind were written.
@@ -30,7 +30,10 @@ pub async fn copy(
     keep: bool,
     progress: Progress<'_>,
 ) -> Result<StoreCopiedDocument, Refusal> {
-    let (from, to) = (source(options, from).await?, target(options, to).await?);
+    let from = source(options, from).await?;
+    // Before the target is opened: that may create it.
+    transfer::refuse_copy(from.as_ref(), exists(options, to).await?, keep).await.map_err(refused)?;
+    let to = target(options, to).await?;
     let copied = transfer::copy(from.as_ref(), to.as_ref(), keep, progress).await.map_err(refused)?;
     Ok(StoreCopiedDocument {
         from: movable(&from)?.address(),
@@ -161,7 +164,23 @@ impl Project {
             return Err(Refusal::not_found(format!("there is no store at {} yet", self.store_url))
                 .hinted("`regatta run PLAN` and `regatta init` create one"));
         }
-        regatta_store::open_marked(&self.store_url).await.map_err(refused)
+        existing(&self.store_url).await?.map_err(no_project)
+    }
+}
+
+/// The store at an address, even if it is marked.
+async fn existing(url: &str) -> Result<Result<Arc<dyn Store>, Missing>, Refusal> {
+    match regatta_store::open_existing(url, true).await.map_err(refused)? {
+        Existing::Store(store) => Ok(Ok(store)),
+        Existing::Missing(missing) => Ok(Err(missing)),
+    }
+}
+
+/// Whether there is a store at an address.
+async fn exists(options: &ProjectOptions, address: &str) -> Result<bool, Refusal> {
+    match resolved(options, address)? {
+        Address::File(path) => Ok(path.try_exists().unwrap_or(true)),
+        Address::Url(url) => Ok(existing(&url).await?.is_ok()),
     }
 }
 
@@ -179,7 +198,7 @@ async fn source(options: &ProjectOptions, address: &str) -> Result<Arc<dyn Store
             "name an existing store: sqlite:PATH, postgres://USER@HOST/DATABASE or zookeeper://HOST/CHROOT",
         ));
     }
-    regatta_store::open_marked(&address.url()).await.map_err(refused)
+    existing(&address.url()).await?.map_err(no_project)
 }
 
 /// A store that may have to be created.

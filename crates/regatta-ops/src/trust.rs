@@ -125,12 +125,9 @@ pub async fn assess(project: &Project) -> Result<Verdict, Refusal> {
 
 /// Whether the file last changed while an agent of this project was running. Its change time cannot be set back.
 async fn changed_beside_agents(project: &Project, file: &Path) -> Result<bool, Refusal> {
-    if !project.has_store() {
-        return Ok(false);
-    }
+    let Some(store) = project.store_if_any().await? else { return Ok(false) };
     let meta = std::fs::metadata(file).map_err(|error| Refusal::io("reading", file, &error))?;
     let changed = Timestamp::from_millis(meta.ctime() * 1000 + meta.ctime_nsec() / 1_000_000);
-    let store = project.store().await?;
     attempts_at(store.as_ref(), changed).await
 }
 

@@ -73,9 +73,58 @@ pub async fn open_marked(url: &str) -> Result<Arc<dyn Store>> {
     open_as(url, true).await
 }
 
+/// What is at an address.
+pub enum Existing {
+    /// A store.
+    Store(Arc<dyn Store>),
+    /// None.
+    Missing(Missing),
+}
+
+/// A server without the store that an address names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The address, without a password.
+    pub address: String,
+    /// The project that the address names, if it names one.
+    pub project: Option<String>,
+    /// The projects that the server has, if that is known.
+    pub others: Vec<String>,
+}
+
+/// Opens the store at `url` and creates nothing, if machines share it. A file is created if it is missing: callers look
+/// for it themselves.
+pub async fn open_existing(url: &str, marked: bool) -> Result<Existing> {
+    #[cfg(feature = "postgres")]
+    if is_postgres(url) {
+        return match Box::pin(postgres::PostgresStore::open_existing(url, marked)).await? {
+            Ok(store) => rigged_or_plain(store).map(Existing::Store),
+            Err(missing) => Ok(Existing::Missing(missing)),
+        };
+    }
+    #[cfg(feature = "zookeeper")]
+    if is_zookeeper(url) {
+        return match Box::pin(zookeeper::ZookeeperStore::open_existing(url, marked)).await? {
+            Ok(store) => rigged_or_plain(store).map(Existing::Store),
+            Err(missing) => Ok(Existing::Missing(missing)),
+        };
+    }
+    open_as(url, marked).await.map(Existing::Store)
+}
+
+#[cfg(feature = "postgres")]
+fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+#[cfg(feature = "zookeeper")]
+fn is_zookeeper(url: &str) -> bool {
+    url.starts_with("zookeeper://") || url.starts_with("zk://")
+}
+
 async fn open_as(url: &str, marked: bool) -> Result<Arc<dyn Store>> {
     #[cfg(feature = "postgres")]
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+    if is_postgres(url) {
         // Boxed: a caller's own future would otherwise contain all of it.
         let store = if marked {
             Box::pin(postgres::PostgresStore::open_marked(url)).await?
@@ -85,7 +134,7 @@ async fn open_as(url: &str, marked: bool) -> Result<Arc<dyn Store>> {
         return rigged_or_plain(store);
     }
     #[cfg(feature = "zookeeper")]
-    if url.starts_with("zookeeper://") || url.starts_with("zk://") {
+    if is_zookeeper(url) {
         let store = if marked {
             Box::pin(zookeeper::ZookeeperStore::open_marked(url)).await?
         } else {

@@ -40,21 +40,25 @@ impl World {
         self.root().join(".regatta")
     }
 
-    /// Runs in the foreground; returns when it has announced itself. It may also die before that, as with failpoints.
+    /// Runs in the foreground; returns when its store knows it. It may also die before that, as with failpoints.
     pub fn daemon(&self) -> Running {
         let mut daemon = self.begin(["daemon"]);
         let pid = daemon.pid();
         until("the daemon says who it is", || {
-            (self.daemon_pid() == Some(pid) || daemon.has_ended()).then_some(())
+            let serves = self.daemon_info().is_some_and(|info| info["is_starting"].is_null());
+            (serves && self.daemon_pid() == Some(pid) || daemon.has_ended()).then_some(())
         });
         daemon
     }
 
     /// The process that `daemon.json` names.
     pub fn daemon_pid(&self) -> Option<u32> {
+        u32::try_from(self.daemon_info()?["identity"]["pid"].as_u64()?).ok()
+    }
+
+    fn daemon_info(&self) -> Option<Value> {
         let text = fs::read_to_string(self.state_dir().join("daemon.json")).ok()?;
-        let info: Value = serde_json::from_str(&text).ok()?;
-        u32::try_from(info["identity"]["pid"].as_u64()?).ok()
+        serde_json::from_str(&text).ok()
     }
 
     /// Adds a plan to the daemon's queue.

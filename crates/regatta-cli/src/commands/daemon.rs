@@ -10,6 +10,7 @@ use regatta_ops::daemon::{
     Reloads, ServeRequest, StartDaemonRequest, StopDaemonRequest, Stopped, wished_end,
 };
 use regatta_ops::documents::{DaemonState, DaemonStatusDocument, StopHow};
+use regatta_ops::start_error::StartError;
 use regatta_ops::{Refusal, RefusalKind};
 use tokio::sync::{mpsc, oneshot};
 
@@ -131,8 +132,16 @@ async fn serve_here(
     let ui = Ui { outlives_reader: true, ..ui.clone() };
     let request = ServeRequest { options: global.options(), profiles, no_sandbox };
     let project = request.open()?;
-    crate::trust::require_trust_asking(&project, &ui).await?;
-    let mut daemon = request.begin(&project).await?;
+    let served = serve_project(&request, &project, &ui).await;
+    if detached && let Err(refusal) = &served {
+        StartError::leave(&project.repo.state_dir, refusal);
+    }
+    served
+}
+
+async fn serve_project(request: &ServeRequest, project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
+    crate::trust::require_trust_asking(project, ui).await?;
+    let mut daemon = request.begin(project).await?;
     let notices = daemon.notices.clone();
     let (send, orders) = mpsc::unbounded_channel();
     obey_signals(daemon.reloads.clone(), notices.clone(), send, project.repo.state_dir.clone())?;
@@ -142,8 +151,15 @@ async fn serve_here(
     for warning in &project.warnings {
         notices.say(warning.to_string());
     }
-    notify_systemd("READY=1");
+    let mut registered = daemon.registered.subscribe();
+    let ready = tokio::spawn(async move {
+        if registered.wait_for(|is_registered| *is_registered).await.is_ok() {
+            notify_systemd("READY=1");
+        }
+    });
     let result = daemon.serve(env!("CARGO_PKG_VERSION"), orders).await;
+    // Its sender is gone: what it says comes first.
+    let _ = ready.await;
     notify_systemd("STOPPING=1");
     if let Ok(ended) = &result {
         let text = match ended {
@@ -202,9 +218,9 @@ fn obey_signals(
                     reload(&reloads, &notices, &orders).await;
                     continue;
                 }
-                // A landing has changed them, and the checkout has followed.
-                () = at_hub.changed() => {
-                    if reloads.has_other_file() {
+                // The hub has others, and the checkout may have followed.
+                () = at_hub.differ() => {
+                    if reloads.has_file_of_hub(&at_hub) {
                         reload(&reloads, &notices, &orders).await;
                     }
                     continue;
@@ -305,6 +321,9 @@ fn describe(document: &DaemonStatusDocument) -> String {
         ));
         if let Some(why) = &document.waits_for_store {
             text.push_str(&format!("\nwaiting for its store, without agents: {why}"));
+        }
+        if let Some(why) = &document.store_away {
+            text.push_str(&format!("\nits store does not answer: {why}"));
         }
         if let Some(last) = document.last_progress {
             text.push_str(&format!("\nlast progress: {} ago", human(now.since(last))));

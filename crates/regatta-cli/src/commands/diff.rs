@@ -10,7 +10,7 @@ use regatta_ops::diff::DiffRequest;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::render::shown::clean;
+use crate::render::shown::{clean, clean_line};
 use crate::ui::{Style, Ui};
 use regatta_ops::Refusal;
 
@@ -46,7 +46,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         _ => DiffStyle::Patch,
     };
     let request = DiffRequest { task: args.task, against: args.against, style, document: ui.json };
-    let diff = project.diff(&request).await?;
+    let hear = |sentence: &str| {
+        if !ui.quiet {
+            ui.note(ui.paint(Style::Dim, &clean_line(sentence)));
+        }
+    };
+    let diff = project.diff_hearing(&request, &hear).await?;
     if ui.json {
         ui.document(&diff.document());
     } else {

@@ -19,8 +19,8 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::{Project, shown, start_dir};
 use crate::ui::{Style, Ui};
-use regatta_ops::Refusal;
 use regatta_ops::target::Target;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Check git, the configuration, the store, agents, lanes and the disk.
 ///
@@ -149,6 +149,12 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
             Ok((store, detail)) => {
                 found.push(Finding::ok("store", detail));
                 Some(store)
+            }
+            // The first run makes it, unless the address is mistyped.
+            Err(error) if error.kind == RefusalKind::NotFound => {
+                let hint = error.hint();
+                found.push(Finding::warning("store", error.message).hinted(hint));
+                None
             }
             Err(error) => {
                 let finding = Finding::from_error("store", error);

@@ -14,7 +14,7 @@ use regatta_ops::Refusal;
 
 pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let store = project.create_store().await?;
+    let store = project.store_to_follow().await?;
     let counts = store.counts(None).await?;
     let summary = SummaryDocument::new(counts.clone());
     let queue = Operator::of(&project, store).await?;

@@ -62,11 +62,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     let mut query = TaskQuery { states, limit, latest: true, ..TaskQuery::default() };
     if args.watch {
-        let store = project.create_store().await?;
+        let store = project.store_to_follow().await?;
         return watch(store.as_ref(), &project, (&query, by_review), args.all, ui).await;
     }
     // Before the first run there is no store and no task.
-    let store = if project.has_store() { Some(project.store().await?) } else { None };
+    let store = project.store_if_any().await?;
     if let (Some(store), Some(node)) = (&store, &args.node) {
         query.ids = Some(tasks_on(store.as_ref(), &query, node).await?);
     }

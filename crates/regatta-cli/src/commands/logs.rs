@@ -174,6 +174,12 @@ impl LogView for Screen<'_> {
         }
     }
 
+    fn asking(&mut self, sentence: &str) {
+        if !self.ui.quiet {
+            self.ui.note(self.ui.paint(Style::Dim, &clean_line(sentence)));
+        }
+    }
+
     fn waits(&mut self, waiting: &WaitingForLog) {
         let mut text = format!("{} is {}", waiting.task, waiting.state);
         if !waiting.why.is_empty() {

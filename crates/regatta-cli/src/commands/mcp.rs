@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::crew::register::role;
 use crate::cli::Global;
-use crate::crew::{member_name, open};
+use crate::crew::{create, member_name};
 use crate::door;
 use crate::exit::Exit;
 use crate::ui::Ui;
@@ -81,7 +81,7 @@ fn of_an_attempt() -> Refusal {
 }
 
 async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, Refusal> {
-    let desk = Arc::new(Desk { crew: open(global).await?, lease: None });
+    let desk = Arc::new(Desk { crew: create(global).await?, lease: None });
     if let Some(name) = &args.name {
         desk.join(name, &args.role).await?;
     }
@@ -99,7 +99,7 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
 
 async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     reach::check_reach(address, &args.hosts)?;
-    let crew = open(global).await?;
+    let crew = create(global).await?;
     let store = crew.store.clone();
     let token_file = args.token_file.unwrap_or_else(|| crew.project.repo.state_dir.join("mcp.token"));
     let token = reach::token(&token_file)?;

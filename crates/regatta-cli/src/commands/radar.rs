@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if !project.has_store() && !args.watch {
         return nothing(ui);
     }
-    let store = if args.watch { project.create_store().await? } else { project.store().await? };
+    let store = if args.watch { project.store_to_follow().await? } else { project.store().await? };
     let mut only = BTreeSet::new();
     for text in &args.tasks {
         only.insert(find_task(store.as_ref(), text).await?.spec.id);

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         refuse_without_terminal()?;
     }
     let project = Project::open(&global.options())?;
-    let store = project.create_store().await?;
+    let store = project.store_to_follow().await?;
     let led = match &args.name {
         Some(name) if !args.once => Crew::of(&project, store.clone()).take_lead(name).await?,
         _ => None,

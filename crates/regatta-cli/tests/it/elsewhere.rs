@@ -64,8 +64,10 @@ impl Pair {
     /// The output of the same command on both machines.
     fn both(&self, args: &[&str]) -> (Output, Output) {
         let run = |world: &World| {
-            let output = world.command(world.root(), args).output().unwrap();
-            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+            // However long the other machine takes.
+            let args = ["--quiet"].iter().chain(args);
+            let output = world.command(world.root(), args.clone()).output().unwrap();
+            assert!(output.status.success(), "{:?}: {}", args, String::from_utf8_lossy(&output.stderr));
             output
         };
         (run(&self.one), run(&self.two))
@@ -182,7 +184,7 @@ fn a_diff_of_many_pieces_is_whole_and_one_that_is_too_long_says_so() {
     // One line of 12 million bytes, and many lines before it.
     let huge = "yes '汤ä' | head -n 1200000 >a.txt; yes 汤 | head -n 2000000 | tr -d '\\n' >b.txt; yes 汤 | head -n 2000000 | tr -d '\\n' >c.txt";
     let second = pair.at_work("huge", huge);
-    let cut = pair.two.regatta(["diff", "huge"]).exited(0);
+    let cut = pair.two.regatta(["--quiet", "diff", "huge"]).exited(0);
     let (there, here) = pair.both(&["diff", "huge"]);
     assert!(here.stdout.len() <= 8 << 20 && here.stdout.len() > 7 << 20, "{}", here.stdout.len());
     assert!(there.stdout.starts_with(&here.stdout) && here.stdout.ends_with(b"\n"));
@@ -212,7 +214,7 @@ fn secrets_in_a_lane_do_not_leave_its_machine() {
                 echo TOKEN=made-by-the-agent-9012 >made.env; echo made-by-the-agent-9012 >copy.txt\n\
                 echo ghp_0123456789abcdefghijABCDEFGHIJ012345 >>leak.txt";
     let barrier = pair.at_work("leaks", work);
-    let shown = pair.two.regatta(["diff", "leaks"]).exited(0);
+    let shown = pair.two.regatta(["--quiet", "diff", "leaks"]).exited(0);
     insta::assert_snapshot!(shown.shown(), @"
     diff --git a/copy.txt b/copy.txt
     new file mode 100644
@@ -302,9 +304,18 @@ fn work_on_a_node_that_does_not_answer_is_not_waited_for_long() {
     let soon = [("REGATTA_TEST_PATIENCE_MS", "1500")];
     let refused = pair.two.regatta_with(&soon, ["diff", "long"]).exited(4).stderr;
     insta::assert_snapshot!(without_times(&refused), @"
+    asking big-1 for the work of attempt 1 of long
     error: the work of attempt 1 of long is on big-1: its engine does not answer; it was last heard from at TIME
     hint: `regatta daemon` on big-1 answers for it; `regatta diff long` on big-1 shows it too
     ");
+    let refused = pair.two.regatta_with(&soon, ["logs", "long"]).exited(4).stderr;
+    insta::assert_snapshot!(without_times(&refused), @"
+    asking big-1 for the log of attempt 1 of long
+    error: the log of attempt 1 of long is on big-1: its engine does not answer; it was last heard from at TIME
+    hint: `regatta daemon` on big-1 answers for it; `regatta logs long` on big-1 shows it too
+    ");
+    let quiet = pair.two.regatta_with(&soon, ["--quiet", "logs", "long"]).exited(4).stderr;
+    assert!(!quiet.contains("asking"), "{quiet}");
     daemon.signal("CONT");
     // It drops what is no longer asked for, and answers again.
     assert!(pair.two.regatta(["diff", "long"]).exited(0).stdout.contains("begun.txt"));
@@ -319,7 +330,7 @@ fn a_lane_is_compared_with_commits_that_its_node_can_have_and_read_up_to_a_limit
     let daemon = pair.one.daemon();
     let huge = "echo work >work.txt; truncate -s 300M sparse; trap 'rm -f sparse' EXIT";
     let barrier = pair.at_work("long", huge);
-    let refused = pair.two.regatta(["diff", "long", "--stat"]).exited(6).stderr;
+    let refused = pair.two.regatta(["--quiet", "diff", "long", "--stat"]).exited(6).stderr;
     insta::assert_snapshot!(refused, @"
     error: the lane of long on big-1 has 314.6 MB in uncommitted files, more than is read for another machine
     hint: `regatta diff long` on big-1 shows it
@@ -327,7 +338,7 @@ fn a_lane_is_compared_with_commits_that_its_node_can_have_and_read_up_to_a_limit
     fs::remove_file(pair.one.lanes().join("long/sparse")).unwrap();
     // Landed by another machine meanwhile, and not fetched by the first.
     pair.two.repo().commit_file("landed.txt", "landed\n", "landed");
-    let refused = pair.two.regatta(["diff", "long", "--against", "main"]).exited(4);
+    let refused = pair.two.regatta(["--quiet", "diff", "long", "--against", "main"]).exited(4);
     insta::assert_snapshot!(refused.shown(), @"
     --- stderr
     error: the work of long is on big-1, which does not have the commit HASH to compare it with

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use regatta_testkit::daemon::{is_alive, until};
 use regatta_testkit::world::{World, task};
@@ -168,6 +169,41 @@ fn a_daemon_whose_store_is_away_waits_for_it_without_agents() {
     daemon.signal("TERM");
     daemon.wait().exited(0);
     world.assert_tidy();
+}
+
+#[test]
+fn a_store_that_stops_answering_is_reported_soon_and_once() {
+    let (mut world, away) = with_a_store_that_leaves();
+    // It beats every 4 s, and agents may work for 20 s without the store.
+    world.env("REGATTA_TEST_FENCE_MS", "20000").env("REGATTA_TEST_PATIENCE_MS", "60000");
+    let mut daemon = world.daemon();
+    let barrier = world.barrier("b");
+    world.enqueue(&world.plan(&task("a", "", &format!("{}\necho a >a.txt", barrier.script()))));
+    barrier.arrived();
+    world.wait_state("a", "running");
+    let agent = world.agent_pid("a", 1);
+    let begun = Instant::now();
+    fs::write(&away, "").unwrap();
+    daemon.wait_line("the store does not answer");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let status = until("its status says so", || {
+        let status = world.regatta(["daemon", "status"]).exited(0).stdout;
+        status.contains("its store does not answer: ").then_some(status)
+    });
+    assert!(!status.contains("without agents"), "{status}");
+    fs::remove_file(&away).unwrap();
+    daemon.wait_line("the store answers again");
+    assert!(is_alive(agent), "it worked on");
+    until("its status forgets it", || {
+        let status = world.regatta(["daemon", "status", "--json"]).exited(0).json();
+        status["store_away"].is_null().then_some(())
+    });
+    barrier.open();
+    world.wait_state("a", "landed");
+    daemon.signal("TERM");
+    let ran = daemon.wait().exited(0);
+    assert_eq!(ran.stdout.matches("the store does not answer").count(), 1, "{}", ran.stdout);
+    assert_eq!(ran.stdout.matches("the store answers again").count(), 1, "{}", ran.stdout);
 }
 
 #[test]

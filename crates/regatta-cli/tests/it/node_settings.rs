@@ -111,6 +111,52 @@ fn a_landing_that_changes_the_settings_is_read_and_runs_nothing_that_is_not_trus
 }
 
 #[test]
+fn what_a_person_pushes_to_the_hub_is_compared_and_read_without_a_landing() {
+    let mut world = node("pushed", "strict: true\n");
+    // A lease of six seconds: the hub is looked at as often.
+    world.env("REGATTA_TEST_FENCE_MS", "4000");
+    // Its own, which no commit has.
+    let own = world.root().join("regatta.yaml");
+    write(&own, "max_workers: 3\n");
+    let mut daemon = world.daemon();
+    settings(&world, |seen| seen["same"] == false);
+    world.enqueue(&world.plan(&task("a", "auto_land: false", "true")));
+    held(&world, "a");
+    let (hub, other) = (world.outside("hub.git"), world.outside("other"));
+    world.repo().git(["clone", "--quiet", hub.to_str().unwrap(), other.to_str().unwrap()]);
+    let push = |yaml: &str| {
+        write(&other.join("regatta.yaml"), yaml);
+        let other = other.to_str().unwrap();
+        world.repo().git(["-C", other, "add", "regatta.yaml"]);
+        let person = ["-c", "user.name=Jo", "-c", "user.email=jo@example.com"];
+        let commit = ["-C", other, "commit", "--quiet", "-m", "settings"];
+        world.repo().git([&person[..], &commit[..]].concat());
+        world.repo().git(["-C", other, "push", "--quiet", "origin", "main"]);
+    };
+    // The hub gets what this node has had all the time.
+    push("max_workers: 3\n");
+    reaches(&world, "a", "done");
+    // The branch follows, and its settings are read.
+    push("max_workers: 5\n");
+    daemon.wait_line("settings reloaded");
+    let node = settings(&world, |seen| seen["same"] == true);
+    assert_eq!(node["slots"], 5);
+    // A person's own edit is not read before its user asks for it, though the hub has others.
+    write(&own, "max_workers: 7\n");
+    push("max_workers: 6\n");
+    settings(&world, |seen| seen["same"] == false);
+    assert_eq!(listed(&world)["slots"], 5);
+    daemon.signal("HUP");
+    daemon.wait_line("settings reloaded");
+    until("they are in force", || (listed(&world)["slots"] == 7).then_some(()));
+    // The hub's file, brought here by hand, is read.
+    write(&own, "max_workers: 6\n");
+    daemon.wait_line("settings reloaded");
+    assert_eq!(settings(&world, |seen| seen["same"] == true)["slots"], 6);
+    stop(daemon);
+}
+
+#[test]
 fn a_node_serves_only_what_it_accepts() {
     let world = node("accept", "accept: { agents: [sh] }\n");
     let daemon = world.daemon();

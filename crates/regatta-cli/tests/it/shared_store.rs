@@ -105,6 +105,40 @@ fn an_engine_in_another_clone_is_refused_and_commands_are_not() {
     two.run(&plan, &[]).exited(0);
 }
 
+#[test]
+fn a_daemon_that_is_refused_was_not_started() {
+    let (one, mut two) = (world("refused_start"), world("refused_start"));
+    let first = one.daemon();
+    let refused = two.regatta(["daemon", "start"]).exited(6);
+    assert_eq!(refused.stdout, "");
+    let shown = refused.stderr.replace(&*one.root().canonicalize().unwrap().to_string_lossy(), "CLONE");
+    insta::assert_snapshot!(without_machine(&shown), @"
+    error: the tasks of this store are worked on in CLONE/.git on MACHINE: their lanes and commits are there
+    hint: `regatta enqueue` and all commands that read work from here; machines share work through a git repository that all of them reach: `hub` in regatta.yaml
+    ");
+    let refused = two.regatta(["daemon", "start", "--json"]).exited(6);
+    assert!(refused.stderr.contains("are worked on in"), "{}", refused.stderr);
+    assert_eq!(two.regatta(["daemon", "status"]).exited(4).stdout, "daemon: none\n");
+    let log = std::fs::read_to_string(two.state_dir().join("daemon.log")).unwrap();
+    assert_eq!(log.matches("error: the tasks of this store are worked on").count(), 2, "{log}");
+    assert!(!two.state_dir().join("daemon.error").exists());
+    // The settings of the node refuse it.
+    regatta_testkit::repo::write(&two.outside("home/regatta/node.yaml"), "accept: { projects: [shop] }\n");
+    two.env("REGATTA_STORE", Server::shared().url("refused_start_2"));
+    let refused = two.regatta(["daemon", "start"]).exited(6).stderr;
+    insta::assert_snapshot!(refused.replace(&*two.root().canonicalize().unwrap().to_string_lossy(), "CLONE"), @"
+    error: `accept.projects` in node.yaml does not name the project of CLONE
+    hint: `regatta node list` shows all nodes, `regatta doctor` checks this one
+    ");
+    // The store refuses the login.
+    two.env("REGATTA_STORE", Server::shared().url("refused_start_2").replace("regatta@", "stranger@"));
+    let refused = two.regatta(["daemon", "start"]);
+    assert!(matches!(refused.code, 2 | 3), "{}", refused.shown());
+    assert_eq!(two.daemon_pid(), None);
+    first.signal("TERM");
+    first.wait().exited(0);
+}
+
 fn without_machine(text: &str) -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     text.replace(&format!(" on {}", name.trim()), " on MACHINE")

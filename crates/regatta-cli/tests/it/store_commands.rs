@@ -129,7 +129,7 @@ fn a_store_moves_to_postgresql_and_back_and_is_the_same() {
     hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
     ");
     insta::assert_snapshot!(back, @"
-    error: postgres://SERVER has moved to sqlite:OUTSIDE/back.db
+    error: postgres://SERVER?project=moves has moved to sqlite:OUTSIDE/back.db
     hint: set `store` in regatta.yaml, or REGATTA_STORE, to that address
     ");
 }
@@ -379,6 +379,87 @@ fn a_dump_that_is_damaged_truncated_or_foreign_is_refused_with_its_line() {
 }
 
 #[test]
+fn commands_that_read_make_no_project() {
+    let server = Server::start();
+    let schemas =
+        || server.execute("select nspname from pg_namespace where nspname like 'regatta%' order by 1");
+    let mut world = World::new(REGATTA);
+    world.env("REGATTA_STORE", server.url("shop"));
+    let plan = world.plan("  - id: a\n    agent: sh\n    prompt: 'true'\n");
+    world.enqueue(&plan);
+    let doctor = world.regatta(["doctor"]).stdout;
+    assert!(doctor.contains("/postgres?project=shop: 1 task, 1 event"), "{doctor}");
+    world.env("REGATTA_STORE", server.url("shpo"));
+    let reading: [&[&str]; 17] = [
+        &["list"],
+        &["list", "--json"],
+        &["list", "--watch"],
+        &["status", "a"],
+        &["events"],
+        &["events", "--follow"],
+        &["summary"],
+        &["cost"],
+        &["top", "--once"],
+        &["logs", "a"],
+        &["diff", "a"],
+        &["cancel", "a"],
+        &["node", "list"],
+        &["crew", "list"],
+        &["profiles"],
+        &["store", "check"],
+        &["store", "dump"],
+    ];
+    for words in reading {
+        let refused = world.regatta(words);
+        assert_eq!((refused.code, refused.stdout.as_str()), (4, ""), "{words:?}: {}", refused.stderr);
+        if words.contains(&"--json") {
+            assert!(refused.stderr.contains("has no project shpo; it has: shop"), "{}", refused.stderr);
+            continue;
+        }
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.stderr, @"
+            error: the store has no project shpo; it has: shop
+            hint: correct `project=` in the address of the store; `regatta init`, `run`, `enqueue` and `daemon` create a new one
+            ");
+        }
+    }
+    let doctor = world.regatta(["doctor"]).stdout;
+    assert!(doctor.contains("the store has no project shpo; it has: shop"), "{doctor}");
+    assert_eq!(world.regatta(["daemon", "status"]).exited(4).stdout, "daemon: none\n");
+    let copy = |from: &str, to: &str| world.regatta(["store", "copy", &server.url(from), &server.url(to)]);
+    assert!(copy("shpo", "copy").exited(4).stderr.contains("the store has no project shpo"));
+    assert_eq!(schemas(), "regatta_shop\n");
+    // A copy that is refused leaves nothing behind, and one that is not makes its target.
+    world.env("REGATTA_STORE", server.url("shop"));
+    let daemon = world.daemon();
+    let copy = |from: &str, to: &str| world.regatta(["store", "copy", &server.url(from), &server.url(to)]);
+    assert!(copy("shop", "copy").exited(6).stderr.contains("?project=shop is in use: daemon on "));
+    assert_eq!(schemas(), "regatta_shop\n");
+    world.regatta(["daemon", "stop", "--drain"]).exited(0);
+    daemon.wait().exited(0);
+    copy("shop", "copy").exited(0);
+    assert!(copy("shop", "other").exited(6).stderr.contains("has moved to"));
+    assert_eq!(schemas(), "regatta_copy\nregatta_shop\n");
+    // Commands that queue tasks may make a project.
+    world.env("REGATTA_STORE", server.url("next"));
+    world.enqueue(&plan);
+    assert_eq!(schemas(), "regatta_copy\nregatta_next\nregatta_shop\n");
+
+    world.env("REGATTA_STORE", Ensemble::shared().url("none/there"));
+    for _ in 0..2 {
+        let refused = world.regatta(["list"]).exited(4).stderr;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&world, &refused), @"
+            error: there is no store at zookeeper://SERVER yet
+            hint: correct the address of the store; `regatta init`, `run`, `enqueue` and `daemon` create a new one
+            ");
+        }
+    }
+    world.enqueue(&plan);
+    world.regatta(["list"]).exited(0);
+}
+
+#[test]
 fn roles_that_an_administrator_made_work_without_owning_anything() {
     let server = Server::start();
     let world = World::new(REGATTA);
@@ -386,7 +467,7 @@ fn roles_that_an_administrator_made_work_without_owning_anything() {
     server
         .execute("create role build login; create role eyes login; revoke all on schema public from public");
     // Before the schema is there, a node says what has to be done.
-    let early = world.regatta(["list", "--store", &url("build")]).exited(6);
+    let early = world.regatta(["store", "migrate", "--store", &url("build")]).exited(6);
     insta::assert_snapshot!(early.stderr, @"
     error: the schema regatta_roles has to be created or migrated, and this role may not do that: PostgreSQL: permission denied for database postgres (42501)
     hint: an administrator runs the SQL that `regatta store migrate --print` prints

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regatta_core::id::TaskId;
 use regatta_core::oid::Oid;
+use tokio::sync::watch;
 
 use crate::fleet::FleetMemory;
 use crate::landing::pulls::PullMemory;
@@ -40,6 +41,8 @@ pub struct Memory {
     pub(crate) saved: Arc<tokio::sync::Notify>,
     /// Work of chains that waits for a person, by task and commit.
     told_of_guard: Arc<Mutex<BTreeSet<Guarded>>>,
+    /// Why the store does not answer, if so. Of the project.
+    pub(crate) store_away: watch::Sender<Option<String>>,
     /// This node among others.
     pub(crate) fleet: Arc<FleetMemory>,
 }

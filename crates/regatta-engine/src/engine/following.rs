@@ -1,4 +1,5 @@
-//! The user's branch follows a target at a hub when another machine lands there, in the background.
+//! The user's branch follows a target at a hub when another machine lands there, in the background. Where machines
+//! share the store, the hub is also looked at once a minute and after a reload: people push there, too.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use super::Engine;
 use super::timers::TICK;
 use crate::landing::local::follow_hub;
+use crate::travel::chores;
 
 /// Shortest and longest pause before a branch that could not follow is tried again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -23,12 +25,14 @@ pub(super) struct Following {
     /// When to try again what did not work.
     again: Option<Instant>,
     pause: Duration,
+    /// When to look at the hub although nothing landed.
+    look: Option<Instant>,
 }
 
 impl Following {
     /// Others may have landed something before this engine started.
     pub(super) fn new() -> Self {
-        Self { task: None, is_due: true, again: None, pause: FIRST_PAUSE }
+        Self { task: None, is_due: true, again: None, pause: FIRST_PAUSE, look: None }
     }
 
     pub(super) fn is_under_way(&self) -> bool {
@@ -43,9 +47,15 @@ impl Following {
         }
     }
 
+    /// The settings were reloaded: they are compared with those at the hub.
+    pub(super) fn reloaded(&mut self) {
+        self.is_due = true;
+    }
+
     /// Takes in whether the branch has what the hub has.
-    pub(super) fn take(&mut self, is_even: bool) {
+    pub(super) fn take(&mut self, is_even: bool, is_shared: bool) {
         self.task = None;
+        self.look = is_shared.then(|| Instant::now() + chores::interval());
         if is_even {
             (self.again, self.pause) = (None, FIRST_PAUSE);
         } else {
@@ -56,8 +66,8 @@ impl Following {
 
     /// How long until the next try.
     pub(super) fn due_in(&self) -> Option<Duration> {
-        let again = self.again.filter(|_| self.task.is_none())?;
-        Some(again.saturating_duration_since(Instant::now()) + TICK)
+        let next = self.again.into_iter().chain(self.look).min().filter(|_| self.task.is_none())?;
+        Some(next.saturating_duration_since(Instant::now()) + TICK)
     }
 }
 
@@ -82,9 +92,10 @@ impl Engine {
             // The train has tried in vain just now.
             self.following.again = Some(Instant::now() + self.following.pause);
         }
-        let is_time = self.following.again.is_some_and(|again| again <= Instant::now());
+        let is_time = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+        let is_time = is_time(self.following.again) || is_time(self.following.look);
         if std::mem::take(&mut self.following.is_due) || is_time {
-            self.following.again = None;
+            (self.following.again, self.following.look) = (None, None);
             self.following.task = Some(tokio::spawn(follow_hub(self.ctx.clone())));
         }
     }

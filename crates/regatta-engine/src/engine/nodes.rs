@@ -24,7 +24,7 @@ use crate::fleet::nodes::{self, Node, NodeEngine, with_engines};
 use crate::fleet::{AtHub, Registry};
 use crate::persist::until_answered;
 use crate::session;
-use crate::travel;
+use crate::travel::{self, CLERK};
 use crate::worker::Stop;
 
 /// The kind of the documents that say which tasks no running node can serve, by task.
@@ -199,7 +199,7 @@ impl Engine {
                     self.workers.stop_rest(&Stop::Interrupt { why, now: false });
                 }
                 if !self.trains.is_under_way() && !self.nodes.has_resigned {
-                    self.resign_train().await?;
+                    self.resign_roles().await?;
                     self.nodes.has_resigned = true;
                 }
             }
@@ -236,11 +236,11 @@ impl Engine {
         }
     }
 
-    /// Gives up the train, if this engine holds it.
-    async fn resign_train(&self) -> Result<(), EngineError> {
+    /// Gives up the train and the other roles that this engine holds.
+    async fn resign_roles(&self) -> Result<(), EngineError> {
         let services = &self.ctx.services;
-        for kind in ["train", "forge"] {
-            let role = format!("{kind}:{}", self.ctx.repository.train());
+        let of_train = |kind| format!("{kind}:{}", self.ctx.repository.train());
+        for role in [of_train("train"), of_train("forge"), CLERK.to_owned()] {
             let holder = until_answered(|| services.store.holder(&role)).await?;
             if let Some(lander) = holder.filter(|lander| lander.session == services.session) {
                 until_answered(|| services.store.resign(&lander)).await?;

@@ -97,9 +97,9 @@ async fn learn_settings(ctx: &Arc<Context>, tip: Oid) {
         let text = work.bare().args(["cat-file", "blob"]).arg(blob).bytes()?;
         Ok(AtHub { file, digest: Some(SettingsFile::digest(&text)) })
     });
-    // What cannot be read now is read with the next landing.
+    // What cannot be read now is read at the next look.
     if let Ok(now) = read.await {
-        ctx.memory.fleet.learn_settings(now);
+        ctx.memory.fleet.learn_settings(now, ctx.settings.file.digest.as_deref());
     }
 }
 

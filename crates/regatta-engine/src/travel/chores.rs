@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use regatta_core::causes::with_causes;
 use regatta_core::id::TaskId;
+use regatta_core::node::NodeDuty;
 use regatta_core::state::TaskState;
 use tokio::time::Instant;
 
@@ -20,9 +21,15 @@ use crate::records::Records;
 use crate::session;
 
 /// The role of the engine that tidies the hub.
-pub(crate) const CLERK: &str = "clerk";
+pub const CLERK: &str = "clerk";
 /// Longest interval between two looks.
 const INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often the hub is looked at although nothing happens here.
+pub(crate) fn interval() -> Duration {
+    INTERVAL.min(session::lease())
+}
+
 /// How long a run that ends waits for its saved work to be pushed.
 const LAST_PUSH: Duration = Duration::from_secs(30);
 /// Maximum number of refs that one push deletes.
@@ -44,7 +51,7 @@ pub(crate) async fn serve(ctx: Arc<Context>, hub: Hub) {
         }
         failure = failed;
         tokio::select! {
-            () = tokio::time::sleep(INTERVAL.min(session::lease())) => {}
+            () = tokio::time::sleep(interval()) => {}
             () = ctx.memory.saved.notified() => {}
         }
     }
@@ -59,7 +66,7 @@ async fn once(
     // One that fails does not keep the others from being done.
     let given_up = strays::give_up(ctx, told).await;
     let sent = send_saved(ctx, hub, told).await;
-    let tidied = if pruned_at.is_none_or(|at| at.elapsed() >= INTERVAL.min(session::lease())) {
+    let tidied = if pruned_at.is_none_or(|at| at.elapsed() >= interval()) {
         *pruned_at = Some(Instant::now());
         tidy(ctx, hub).await
     } else {
@@ -70,7 +77,8 @@ async fn once(
 
 async fn tidy(ctx: &Arc<Context>, hub: &Hub) -> Result<(), EngineError> {
     let store = &ctx.services.store;
-    if until_answered(|| store.elect(CLERK, &ctx.services.session)).await?.is_some() {
+    let is_leaving = matches!(ctx.memory.fleet.order.borrow().duty, NodeDuty::Drain | NodeDuty::Kill);
+    if !is_leaving && until_answered(|| store.elect(CLERK, &ctx.services.session)).await?.is_some() {
         prune(ctx, hub).await?;
     }
     forget(ctx, hub).await

@@ -86,6 +86,9 @@ pub struct DaemonStatusDocument {
     pub started_at: Option<Timestamp>,
     /// Whether it runs.
     pub state: DaemonState,
+    /// Why its store does not answer, while its agents still work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_away: Option<String>,
     /// The branch it lands on.
     pub target: Option<String>,
     pub version: Option<String>,

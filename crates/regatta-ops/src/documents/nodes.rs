@@ -30,7 +30,7 @@ pub struct NodeDocument {
     pub order: Option<NodeOrderDocument>,
     pub os: String,
     pub profiles: Vec<String>,
-    /// What only one node does at a time: `train`.
+    /// What only one node does at a time: `train` (lands), `clerk` (deletes old refs at the hub).
     pub roles: Vec<&'static str>,
     /// How many tasks its engines hold.
     pub running: u32,

@@ -30,7 +30,7 @@ impl Project {
     /// Passes events to `each`, oldest first.
     pub async fn events(&self, request: &EventsRequest, mut each: impl FnMut(&Event)) -> Result<(), Refusal> {
         let store = if request.follow && request.task.is_none() {
-            self.create_store().await?
+            self.store_to_follow().await?
         } else if request.task.is_none() && !self.has_store() {
             return Ok(());
         } else {

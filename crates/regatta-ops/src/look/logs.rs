@@ -27,7 +27,7 @@ pub use told::{LogHeading, Told, ToldKind};
 use super::events::each_after;
 use super::tasks::why;
 use crate::changes::StoreChanges;
-use crate::elsewhere::{Kept, not_served};
+use crate::elsewhere::{Kept, hearing, not_served};
 use crate::operator::Operator;
 use crate::project::{Project, find_task};
 use crate::refusal::{Refusal, RefusalKind};
@@ -107,6 +107,8 @@ pub trait LogView {
     fn live(&mut self);
     /// The attempt has ended and was judged.
     fn ended(&mut self, attempt: &Attempt);
+    /// Another machine is asked for the log, and has not answered yet.
+    fn asking(&mut self, _sentence: &str) {}
     /// There is nothing to follow yet.
     fn waits(&mut self, waiting: &WaitingForLog);
     /// Nothing more comes without a user's action.
@@ -425,7 +427,10 @@ impl Reader<'_> {
     async fn copied(&mut self, n: u32, place: &Place, attempt: Option<&Attempt>) -> Result<PathBuf, Refusal> {
         if !self.mirrors.contains_key(&n) {
             self.project.make_state_dir()?;
-            let mirror = match self.mirror(n, place).await {
+            let Self { store, task, view, .. } = self;
+            let mirror = mirror((store, self.project), (task, n), place, self.request.follow);
+            let asking = Kept::Log.asking((task, n), place);
+            let mirror = match hearing(mirror, || view.asking(&asking)).await {
                 Ok(mirror) => mirror,
                 Err(error) => {
                     let (store, whose) = (self.store.as_ref(), (&self.task, n));
@@ -435,17 +440,6 @@ impl Reader<'_> {
             self.mirrors.insert(n, mirror);
         }
         Ok(self.mirrors[&n].path().to_owned())
-    }
-
-    async fn mirror(&self, n: u32, place: &Place) -> Result<Mirror, NotServed> {
-        let state_dir = &self.project.repo.state_dir;
-        let mut mirror = Mirror::start(&self.store, place, &self.task, n, state_dir).await?;
-        if self.request.follow {
-            mirror.begin().await?;
-        } else {
-            mirror.finish().await?;
-        }
-        Ok(mirror)
     }
 
     /// Copies the rest of a log that another machine has.
@@ -460,6 +454,22 @@ impl Reader<'_> {
             .hinted(format!("`regatta logs {} --attempt {n}` asks for it again", self.task))
         })
     }
+}
+
+/// Asks for the log of an attempt: all that there is, or the beginning if it is followed.
+async fn mirror(
+    (store, project): (&Arc<dyn Store>, &Project),
+    (task, n): (&TaskId, u32),
+    place: &Place,
+    follow: bool,
+) -> Result<Mirror, NotServed> {
+    let mut mirror = Mirror::start(store, place, task, n, &project.repo.state_dir).await?;
+    if follow {
+        mirror.begin().await?;
+    } else {
+        mirror.finish().await?;
+    }
+    Ok(mirror)
 }
 
 /// How often to look for a log that another machine has just begun.

@@ -130,10 +130,9 @@ async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded,
     if !has_errors(&loaded.diagnostics) {
         return Ok(loaded);
     }
-    let known = if project.has_store() {
-        project.store().await?.briefs(&TaskQuery::default()).await?
-    } else {
-        Vec::new()
+    let known = match project.store_if_any().await? {
+        Some(store) => store.briefs(&TaskQuery::default()).await?,
+        None => Vec::new(),
     };
     let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.id).collect();
     let loaded = parse_for_daemon(project, files, &known);

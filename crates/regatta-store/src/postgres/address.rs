@@ -150,8 +150,21 @@ impl Address {
         self.config.get_ssl_mode() == SslMode::Disable
     }
 
-    /// The address without a password and parameters.
+    /// The name of the project, if the address has one.
+    pub(super) fn project(&self) -> Option<String> {
+        self.schema.strip_prefix("regatta_").map(str::to_owned)
+    }
+
+    /// The address without a password; of the parameters only the project.
     pub(super) fn shown(&self) -> String {
+        match self.project() {
+            Some(project) => format!("{}?project={project}", self.server()),
+            None => self.server(),
+        }
+    }
+
+    /// The address of the database, without a password and parameters.
+    pub(super) fn server(&self) -> String {
         let user = self.config.get_user().map_or_else(String::new, |user| format!("{user}@"));
         let ports = self.config.get_ports();
         let hosts = self.config.get_hosts().iter().enumerate().map(|(n, host)| {
@@ -229,9 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_no_password_and_no_parameters() {
+    fn what_is_shown_has_no_password_and_of_the_parameters_only_the_project() {
         let address = parse("postgres://me:secret@db.example:6543/ours?project=boat&connect_timeout=2");
-        assert_eq!(address.shown(), "postgres://me@db.example:6543/ours");
+        assert_eq!(address.shown(), "postgres://me@db.example:6543/ours?project=boat");
+        assert_eq!(address.server(), "postgres://me@db.example:6543/ours");
         assert_eq!(address.schema, "regatta_boat");
         let two = parse("postgresql://me@a,b/ours");
         assert_eq!(

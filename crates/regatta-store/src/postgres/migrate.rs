@@ -131,6 +131,21 @@ pub(super) async fn refuse_marked(db: &Connection, schema: &str, address: &str) 
     }
 }
 
+/// The most projects that are named.
+const MOST_PROJECTS: i64 = 20;
+
+/// Whether the schema has a store.
+pub(super) async fn exists(db: &Connection, schema: &str) -> Result<bool> {
+    Ok(version(db, schema).await?.is_some())
+}
+
+/// The names of the projects in this database; a store without a name is left out.
+pub(super) async fn projects(db: &Connection) -> Result<Vec<String>> {
+    let sql = "select substr(n.nspname::text, 9) from pg_namespace n where n.nspname like 'regatta\\_%' and exists \
+        (select from pg_class c where c.relnamespace = n.oid and c.relname = 'project') order by 1 limit $1";
+    db.rows(sql, &[&MOST_PROJECTS]).await?.iter().map(|row| get_text(row, 0)).collect()
+}
+
 /// The versions of the schema and of this program: what is there, what this program knows, and the oldest program that
 /// may use it.
 pub(super) async fn versions(db: &Connection, schema: &str) -> Result<(usize, usize)> {

@@ -29,11 +29,7 @@ const fn page(kind: Kind) -> usize {
 #[async_trait]
 impl Transfer for PostgresStore {
     fn address(&self) -> String {
-        let address = &self.pool.address;
-        match address.schema.strip_prefix("regatta_") {
-            Some(project) => format!("{}?project={project}", address.shown()),
-            None => address.shown(),
-        }
+        self.pool.address.shown()
     }
 
     async fn mark(&self) -> Result<Option<Mark>> {

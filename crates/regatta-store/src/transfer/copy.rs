@@ -16,6 +16,18 @@ pub struct Copied {
     pub resumed: bool,
 }
 
+/// Refuses a copy before its target is opened, and perhaps created: the source is in use, or has moved elsewhere.
+pub async fn refuse_copy(from: &dyn Store, has_target: bool, keep: bool) -> Result<()> {
+    match of(from)?.mark().await? {
+        None if keep => Ok(()),
+        None => refuse_engines(from).await,
+        Some(Mark::Moving { .. }) if !keep => Ok(()),
+        // Perhaps only the last step is missing.
+        Some(Mark::Moved { .. }) if has_target => Ok(()),
+        Some(mark) => Err(mark.refusal(&of(from)?.address())),
+    }
+}
+
 /// Copies everything in `from` to `to`, compares both, and marks `from` as moved unless `keep` is set. `progress` hears
 /// how many lines of a kind are there.
 pub async fn copy(

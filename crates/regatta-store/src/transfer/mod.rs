@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 pub use check::{Checked, Violation, check};
-pub use copy::{Copied, copy, undo};
+pub use copy::{Copied, copy, refuse_copy, undo};
 pub use file::{Dumped, dump, load};
 pub use line::{Cell, Column, Kind, Line, Type};
 

@@ -28,6 +28,8 @@ const SESSION: Duration = Duration::from_secs(10);
 
 pub(super) struct Link {
     pub(super) address: Address,
+    /// Whether a store that is missing is created.
+    pub(super) creates: bool,
     client: tokio::sync::Mutex<Option<Client>>,
     /// The gate as it was last seen open.
     gate: Mutex<Gate>,
@@ -52,8 +54,18 @@ pub(super) struct Gate {
 
 impl Link {
     pub(super) fn new(address: Address) -> Arc<Self> {
+        Self::open(address, true)
+    }
+
+    /// The same for a store that is not created: if it is missing, calls end with [`StoreError::NotFound`].
+    pub(super) fn to_existing(address: Address) -> Arc<Self> {
+        Self::open(address, false)
+    }
+
+    fn open(address: Address, creates: bool) -> Arc<Self> {
         Arc::new(Self {
             address,
+            creates,
             client: tokio::sync::Mutex::default(),
             gate: Mutex::default(),
             made: Mutex::default(),
@@ -119,6 +131,9 @@ impl Link {
         let client = connector.connect(&self.address.hosts).await.map_err(away)?;
         let options = CreateMode::Persistent.with_acls(self.acls());
         if client.check_stat(&self.address.chroot).await.map_err(away)?.is_none() {
+            if !self.creates {
+                return Err(StoreError::NotFound(self.address.shown()));
+            }
             client.mkdir(&self.address.chroot, &options).await.map_err(away)?;
         }
         let invalid = |_| StoreError::Invalid(format!("{} is no path of a node", self.address.chroot));

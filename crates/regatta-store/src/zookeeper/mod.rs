@@ -34,9 +34,9 @@ mod tree;
 
 use std::sync::Arc;
 
-use crate::Result;
 use crate::rules::Call;
 use crate::rules::ledger::carry_out;
+use crate::{Missing, Result, StoreError};
 
 /// Reads within the time limit of all calls, and again if a long plan was written meanwhile.
 macro_rules! see {
@@ -75,10 +75,25 @@ impl ZookeeperStore {
     /// The same, even if it is being moved or copied: calls that write are refused then, except those of
     /// [`Transfer`](crate::transfer::Transfer).
     pub async fn open_marked(url: &str) -> Result<Self> {
-        let address = address::Address::parse(url)?;
-        let link = link::Link::new(address);
+        let link = link::Link::new(address::Address::parse(url)?);
         link.within(tree::up(&link)).await?;
         Ok(Self { bell: bell::Bell::new(), link })
+    }
+
+    /// Opens the store at `url` if it exists, and creates nothing.
+    pub async fn open_existing(url: &str, marked: bool) -> Result<std::result::Result<Self, Missing>> {
+        let link = link::Link::to_existing(address::Address::parse(url)?);
+        match link.within(tree::up(&link)).await {
+            // The link finds no store.
+            Err(StoreError::NotFound(address)) => {
+                return Ok(Err(Missing { address, project: None, others: Vec::new() }));
+            }
+            opened => opened?,
+        }
+        if !marked {
+            link.refuse_marked()?;
+        }
+        Ok(Ok(Self { bell: bell::Bell::new(), link }))
     }
 
     /// The version of the layout at `url`, zero if there is none, and the one that this program knows.

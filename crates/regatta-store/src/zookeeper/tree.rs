@@ -25,6 +25,9 @@ pub(super) async fn up(link: &Link) -> Result<()> {
     let versions = program::migrations(VERSIONS)?;
     loop {
         let Some((found, node)) = version(&client, link).await? else {
+            if !link.creates {
+                return Err(StoreError::NotFound(link.address.shown()));
+            }
             create(&client, link, &versions).await?;
             continue;
         };

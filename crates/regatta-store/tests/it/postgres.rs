@@ -172,7 +172,9 @@ async fn many_processes_may_create_the_schema_at_once() {
         store.enqueue(&[task(&format!("t{n}"))], &RequestId::fresh(), at(1)).await.unwrap();
     }
     let shown = schema.machine().await.describe();
-    assert!(shown.starts_with("postgres://regatta@/") && !shown.contains('?'), "{shown}");
+    let (server, project) = shown.split_once('?').unwrap();
+    assert!(server.starts_with("postgres://regatta@/") && project.starts_with("project="), "{shown}");
+    assert!(!project.contains('&'), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

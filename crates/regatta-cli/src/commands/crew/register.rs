@@ -9,7 +9,7 @@ use regatta_store::Member;
 
 use crate::cli::Global;
 use crate::commands::msg::show::one;
-use crate::crew::{member_name, open};
+use crate::crew::{create, member_name};
 use crate::exit::Exit;
 use crate::ui::Ui;
 use regatta_ops::Refusal;
@@ -54,7 +54,7 @@ pub(crate) fn role(text: &str) -> Result<Role, String> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let crew = open(global).await?;
+    let crew = create(global).await?;
     let stands = match (&args.lease, args.pid) {
         (Some(lease), _) => Stands::Heartbeats(span(lease)?),
         (None, _) if args.stay => Stands::Here,

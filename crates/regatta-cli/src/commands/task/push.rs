@@ -8,7 +8,7 @@ use super::held::tell;
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::commands::enqueue::names;
-use crate::crew::{member_name, open};
+use crate::crew::{create, member_name};
 use crate::exit::Exit;
 use crate::ui::Ui;
 use regatta_ops::Refusal;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
 }
 
 pub(crate) async fn push(args: Args, naming: Naming, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let crew = open(global).await?;
+    let crew = create(global).await?;
     let request = PushRequest {
         title: args.title,
         description: args.description,
