@@ -80,7 +80,7 @@ impl Project {
         let dry_run = request.dry_run;
         let mut swept = SweptDocument { dry_run, lanes: Vec::new(), leftovers: 0, pooled: 0 };
         let Some(lanes) = self.lanes()? else { return Ok(swept) };
-        let store = self.store_if_any().await?;
+        let store = if self.has_store() { Some(self.store().await?) } else { None };
         let readers = lanes.root().join(".readers");
         for info in lanes.list()?.into_iter().filter(|info| !info.path.starts_with(&readers)) {
             swept.lanes.push(one(&lanes, store.as_deref(), info, dry_run).await?);

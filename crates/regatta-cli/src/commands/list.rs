@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         return watch(store.as_ref(), &project, (&query, by_review), args.all, ui).await;
     }
     // Before the first run there is no store and no task.
-    let store = project.store_if_any().await?;
+    let store = if project.has_store() { Some(project.store().await?) } else { None };
     if let (Some(store), Some(node)) = (&store, &args.node) {
         query.ids = Some(tasks_on(store.as_ref(), &query, node).await?);
     }

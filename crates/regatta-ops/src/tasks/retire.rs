@@ -77,7 +77,7 @@ pub async fn retire_lane(
 
 /// The task, even if only its lane is left.
 pub async fn whose(project: &Project, text: &str) -> Result<(TaskId, Option<Arc<dyn Store>>), Refusal> {
-    let store = project.store_if_any().await?;
+    let store = if project.has_store() { Some(project.store().await?) } else { None };
     let found = match &store {
         Some(store) => find_task(store.as_ref(), text).await,
         None => Err(Refusal::not_found(format!("there is no task {text:?}"))),
