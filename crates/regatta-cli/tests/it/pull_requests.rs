@@ -8,6 +8,7 @@ mod logins;
 mod people;
 mod repositories;
 mod reviews;
+mod rules;
 mod trouble;
 mod until;
 

@@ -5,7 +5,7 @@
 //! when any engine's claim ends, and every few seconds, because an engine that dies leaves no event. An engine never
 //! waits for a reservation of another, only for its live claims, and those end: so no two engines wait for each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_core::admission::{Active, Hold, admit};
 use regatta_core::id::TaskId;
@@ -25,8 +25,8 @@ use crate::session::is_over;
 use crate::tokens::{fresh_token, token_hash};
 use crate::{clock, failpoint, node, worker};
 
-/// How often a page is read again because other engines were faster.
-const MOST_LOST: u32 = 16;
+/// How many tasks other engines may claim first before this one stops looking for the next.
+const MOST_LOST: usize = 16;
 
 /// What became of a task that this engine may start.
 enum Start {
@@ -51,7 +51,7 @@ impl Engine {
         let mut others = None;
         // The first page is usually enough. Tasks that cannot start, however many, cost few calls.
         let mut size = PAGE;
-        let mut races = 0;
+        let mut lost = BTreeSet::new();
         loop {
             let mut page =
                 until_answered(|| self.ctx.services.store.ready(&self.queue, after.as_ref(), size)).await?;
@@ -60,6 +60,7 @@ impl Engine {
                 break;
             }
             let next = page.last().filter(|_| page.len() == size).map(|last| last.key.clone());
+            page.retain(|ready| !lost.contains(&ready.spec.id));
             let all: Vec<TaskId> = page.iter().map(|ready| ready.spec.id.clone()).collect();
             let elsewhere = self.for_other_nodes(&page, &mut others).await?;
             page.retain(|ready| !elsewhere.contains_key(&ready.spec.id));
@@ -75,7 +76,7 @@ impl Engine {
             let admission = admit(&self.limits, &active, ready);
             held.extend(waiting);
             let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
-            let mut lost = false;
+            let races = lost.len();
             for task in &admission.start {
                 if let Some(why) = self.no_room() {
                     held.insert(task.clone(), why);
@@ -87,7 +88,7 @@ impl Engine {
                 let why = match self.start(spec, allowances.remove(task)).await? {
                     Start::Started => continue,
                     Start::Lost => {
-                        lost = true;
+                        lost.insert(task.clone());
                         continue;
                     }
                     Start::Held(why) => why,
@@ -103,8 +104,7 @@ impl Engine {
                 }
             }
             // The place that was kept for it is free for the next one.
-            if lost && races < MOST_LOST {
-                races += 1;
+            if lost.len() > races && races < MOST_LOST {
                 all.iter().for_each(|task| _ = held.remove(task));
                 continue;
             }
