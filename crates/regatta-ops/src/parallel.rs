@@ -89,19 +89,11 @@ pub struct FoundTask<'a> {
     pub task: TaskRecord,
 }
 
-impl ParallelOptions {
-    /// The project around the current directory if it has `repos`, unless a registry is named.
-    fn with_repos(&self) -> Option<Project> {
-        let project = self.root.is_none().then(|| Project::open(&self.project).ok()).flatten();
-        project.filter(|project| !project.config.repos.is_empty())
-    }
-}
-
 impl Repositories {
     /// Opens the repositories of the project, else the registered ones, or the current one if none is registered.
     pub async fn open(registry: &Registry, options: &ParallelOptions) -> Result<Self, Refusal> {
-        if let Some(project) = options.with_repos() {
-            return Self::of_project(&project, options).await;
+        if let Some(project) = &registry.home {
+            return Self::of_project(project, options).await;
         }
         let (mut all, mut unreadable) = (Vec::new(), Vec::new());
         if registry.entries.is_empty() {

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use regatta_testkit::daemon::{is_alive, until};
-use regatta_testkit::world::{World, task};
+use regatta_testkit::running::Running;
+use regatta_testkit::world::{Barrier, World, task};
 
 use crate::REGATTA;
 
@@ -171,17 +172,23 @@ fn a_daemon_whose_store_is_away_waits_for_it_without_agents() {
     world.assert_tidy();
 }
 
-#[test]
-fn a_store_that_stops_answering_is_reported_soon_and_once() {
-    let (mut world, away) = with_a_store_that_leaves();
-    // It beats every 4 s, and agents may work for 20 s without the store.
-    world.env("REGATTA_TEST_FENCE_MS", "20000").env("REGATTA_TEST_PATIENCE_MS", "60000");
-    let mut daemon = world.daemon();
+/// A daemon whose agent waits at a barrier, and the agent's process.
+fn at_work(world: &World) -> (Running, Barrier, u32) {
+    let daemon = world.daemon();
     let barrier = world.barrier("b");
     world.enqueue(&world.plan(&task("a", "", &format!("{}\necho a >a.txt", barrier.script()))));
     barrier.arrived();
     world.wait_state("a", "running");
     let agent = world.agent_pid("a", 1);
+    (daemon, barrier, agent)
+}
+
+#[test]
+fn a_store_that_stops_answering_is_reported_soon_and_once() {
+    let (mut world, away) = with_a_store_that_leaves();
+    // It beats every 4 s, and agents may work for 20 s without the store.
+    world.env("REGATTA_TEST_FENCE_MS", "20000").env("REGATTA_TEST_PATIENCE_MS", "60000");
+    let (mut daemon, barrier, agent) = at_work(&world);
     let begun = Instant::now();
     fs::write(&away, "").unwrap();
     daemon.wait_line("the store does not answer");
@@ -234,12 +241,7 @@ fn a_run_whose_store_is_away_waits_for_it_without_agents() {
 fn a_store_that_is_locked_for_longer_than_patience_lasts_ends_nobody() {
     let mut world = landing();
     world.env("REGATTA_TEST_PATIENCE_MS", "1000");
-    let mut daemon = world.daemon();
-    let barrier = world.barrier("b");
-    world.enqueue(&world.plan(&task("a", "", &format!("{}\necho a >a.txt", barrier.script()))));
-    barrier.arrived();
-    world.wait_state("a", "running");
-    let agent = world.agent_pid("a", 1);
+    let (mut daemon, barrier, agent) = at_work(&world);
     let db = world.database();
     db.execute_batch("begin exclusive").unwrap();
     daemon.wait_line("another process holds the store");

@@ -22,12 +22,9 @@ pub trait Disk {
     fn contains(&self, path: &Path, text: &str) -> bool;
     /// The names of the entries of a directory.
     fn names(&self, dir: &Path) -> Vec<String>;
-    /// Whether a real path is a plain file.
-    fn is_file(&self, path: &Path) -> bool;
+    /// The plain files, without links, that the links of a directory lead to.
+    fn linked_files(&self, dir: &Path) -> Vec<PathBuf>;
 }
-
-/// Names of a hidden directory that are looked at.
-const MOST_NAMES: usize = 200;
 
 /// The directories of an attempt's box.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,14 +292,8 @@ fn home(rules: &mut Rules, settings: &SandboxSettings, facts: &Facts, disk: &dyn
         }
         let Some(real) = disk.real(&path) else { continue };
         // A key that is a link to where the user keeps it.
-        for name in disk.names(&real).iter().take(MOST_NAMES) {
-            if let Some(linked) = disk.real(&real.join(name))
-                && !linked.starts_with(&real)
-                && linked.starts_with(&facts.home)
-                && disk.is_file(&linked)
-            {
-                rules.add(&linked, PathAccess::Hide, secret.what);
-            }
+        for linked in disk.linked_files(&real).iter().filter(|linked| linked.starts_with(&facts.home)) {
+            rules.add(linked, PathAccess::Hide, secret.what);
         }
         rules.add(&real, PathAccess::Hide, secret.what);
     }

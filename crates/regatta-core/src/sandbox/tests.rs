@@ -38,14 +38,14 @@ impl Disk for Table {
     }
 
     fn names(&self, dir: &Path) -> Vec<String> {
-        let all = self.paths.iter().chain(self.links.keys());
-        let below = all.filter_map(|path| path.strip_prefix(dir).ok()?.iter().next());
+        let below = self.paths.iter().filter_map(|path| path.strip_prefix(dir).ok()?.iter().next());
         let names: BTreeSet<String> = below.map(|name| name.to_string_lossy().into_owned()).collect();
         names.into_iter().collect()
     }
 
-    fn is_file(&self, path: &Path) -> bool {
-        self.paths.contains(path)
+    fn linked_files(&self, dir: &Path) -> Vec<PathBuf> {
+        let links = self.links.keys().filter(|link| link.parent() == Some(dir));
+        links.filter_map(|link| self.real(link).filter(|real| self.paths.contains(real))).collect()
     }
 }
 

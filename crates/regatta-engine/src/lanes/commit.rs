@@ -84,9 +84,6 @@ impl Lanes {
         }
         self.keep_submodule_work(lane)?;
         let status = self.own_status(lane, &head, &request.exclude)?;
-        if let Err(error) = self.check_amount(lane, &status) {
-            return Ok(CommitOutcome::TooMuch { why: format!("could not {error}") });
-        }
         let merging = match self.unfinished(lane, &status) {
             Some((operation, paths)) => {
                 let salvaged = self.salvage(lane, &format!("an unfinished {operation}"), request.at)?;
@@ -98,7 +95,12 @@ impl Lanes {
             return Ok(CommitOutcome::NothingToCommit);
         }
         let index = lane.git_dir.join("index");
-        self.stage(lane, &index, &status)?;
+        match self.stage(lane, &index, &status) {
+            Err(error @ GitError::TooMuch { .. }) => {
+                return Ok(CommitOutcome::TooMuch { why: format!("could not {error}") });
+            }
+            staged => staged?,
+        }
         let in_force = match request.hooks {
             Hooks::Skip => InForce::Unknown(Vec::new()),
             Hooks::Run(_) => self.hooks_in_force(lane)?,

@@ -33,7 +33,13 @@ impl Disk for RealDisk {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    fn is_file(&self, path: &Path) -> bool {
-        path.is_file()
+    fn linked_files(&self, dir: &Path) -> Vec<PathBuf> {
+        // The directory says which entries are links: the others, however many, cost nothing.
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        links
+            .filter_map(|link| std::fs::canonicalize(link.path()).ok())
+            .filter(|real| real.is_file())
+            .collect()
     }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::ParallelOptions;
-use crate::project::start_dir;
+use crate::project::{Project, start_dir};
 use crate::refusal::{Refusal, RefusalKind};
 
 /// Where parallel-agents keeps the files, below its project.
@@ -82,6 +82,9 @@ pub struct Registry {
     pub entries: Vec<Entry>,
     /// Notes on tasks.
     pub notes: BTreeMap<String, Note>,
+    /// The project around the current directory if it has `repos`, unless the registry was named: its repositories
+    /// count then, not `entries`.
+    pub home: Option<Project>,
 }
 
 /// Held while the files are changed.
@@ -102,7 +105,9 @@ impl Registry {
                 usual(&start)
             }
         };
-        Self::load_from(dir)
+        let home = options.root.is_none().then(|| Project::open(&options.project).ok()).flatten();
+        let home = home.filter(|project| !project.config.repos.is_empty());
+        Ok(Self { home, ..Self::load_from(dir)? })
     }
 
     fn load_from(dir: PathBuf) -> Result<Self, Refusal> {
@@ -111,7 +116,7 @@ impl Registry {
         let path = dir.join("config.json");
         let entries = parsed(&path, "repositories", config.get("repositories"))?.unwrap_or_default();
         let notes = parsed(&dir.join("state.json"), NOTES, state.get(NOTES))?.unwrap_or_default();
-        let mut registry = Self { dir, exists, has_state, config, state, entries, notes };
+        let mut registry = Self { dir, exists, has_state, config, state, entries, notes, home: None };
         registry.fill_in();
         Ok(registry)
     }
@@ -133,10 +138,10 @@ impl Registry {
 
     /// The same, with the lock that permits changes.
     pub async fn load_locked(options: &ParallelOptions) -> Result<(Self, Lock), Refusal> {
-        let dir = Self::load(options)?.dir;
+        let Self { dir, home, .. } = Self::load(options)?;
         let at = dir.clone();
         let locked = tokio::task::spawn_blocking(move || lock(&at)).await.expect("locking does not panic")?;
-        Ok((Self::load_from(dir)?, locked))
+        Ok((Self { home, ..Self::load_from(dir)? }, locked))
     }
 
     /// Adds the defaults of the parallel-agents skill where the files have no value.

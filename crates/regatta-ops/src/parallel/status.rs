@@ -46,8 +46,7 @@ impl ParallelOptions {
     /// The registry, if one exists or is named, or if tasks were made for the repositories of the project.
     pub fn registered(&self) -> Result<Option<Registry>, Refusal> {
         let registry = Registry::load(self)?;
-        let is_used =
-            registry.exists || self.root.is_some() || registry.has_state && self.with_repos().is_some();
+        let is_used = registry.exists || self.root.is_some() || registry.has_state && registry.home.is_some();
         Ok(is_used.then_some(registry))
     }
 
@@ -55,7 +54,7 @@ impl ParallelOptions {
     pub async fn list(&self, include_history: bool) -> Result<ParallelList, Refusal> {
         let registry = Registry::load(self)?;
         let (mut tasks, mut errors) = (Vec::new(), Vec::new());
-        if !(registry.exists && registry.entries.is_empty()) || self.with_repos().is_some() {
+        if !(registry.exists && registry.entries.is_empty()) || registry.home.is_some() {
             let repositories = Repositories::open(&registry, self).await?;
             for found in repositories.tasks().await? {
                 if include_history || found.status(&registry) != ParallelStatus::Destroyed {
